@@ -14,7 +14,7 @@ from sqlalchemy import Connection, RowMapping, and_, delete, insert, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from counterpose_core.contract.base import Problem
-from counterpose_core.contract.jobs import Job, JobAttempt, JobList
+from counterpose_core.contract.jobs import Job, JobList
 from counterpose_core.errors import (
     IdempotencyConflict,
     IdempotencyInFlight,
@@ -38,6 +38,7 @@ REPORTED_SECONDS = 4.0
 _jobs = schema.jobs.c
 _attempts = schema.job_attempts.c
 _runs = schema.runs.c
+_LEASED = ("id", "cluster", "workers", "kind", "request", "state", "run_id", "fruitless", "tenant")
 
 
 class Jobs:
@@ -295,17 +296,9 @@ class Jobs:
         newest = and_(_attempts.job_id == job_id, _attempts.number == job["attempt"])
         attempt = rows.first(connection, select(schema.job_attempts).where(newest))
         return LeasedJob(
-            id=job_id,
-            cluster=job["cluster"],
-            workers=job["workers"],
-            kind=job["kind"],
-            request=job["request"],
-            state=job["state"],
-            run_id=job["run_id"],
+            **{name: job[name] for name in _LEASED},
             attempts=job["attempt"],
-            fruitless=job["fruitless"],
             fence=fence,
-            tenant=job["tenant"],
             attempt=None if attempt is None or attempt["ended_at"] is not None else _leased(attempt, now),
         )
 
@@ -329,32 +322,8 @@ def _attempts_of(connection: Connection, job_ids: list[str]) -> list[RowMapping]
 
 
 def _job(row: RowMapping, attempts: Iterable[RowMapping]) -> Job:
-    return Job(
-        id=row["id"],
-        cluster=row["cluster"],
-        workers=row["workers"],
-        kind=row["kind"],
-        state=row["state"],
-        run=row["run_id"],
-        created_at=rows.known_moment(row["created_at"]),
-        started_at=rows.moment(row["started_at"]),
-        ended_at=rows.moment(row["ended_at"]),
-        message=row["message"],
-        problem=None if row["problem"] is None else Problem.model_validate(row["problem"]),
-        attempts=[_attempt(attempt) for attempt in attempts if attempt["job_id"] == row["id"]],
-    )
-
-
-def _attempt(row: RowMapping) -> JobAttempt:
-    return JobAttempt(
-        number=row["number"],
-        submission_id=row["submission_id"],
-        created_at=rows.known_moment(row["created_at"]),
-        submitted_at=rows.moment(row["submitted_at"]),
-        seen_at=rows.moment(row["seen_at"]),
-        ended_at=rows.moment(row["ended_at"]),
-        detail=row["detail"],
-    )
+    own = [dict(attempt) for attempt in attempts if attempt["job_id"] == row["id"]]
+    return Job.model_validate({**row, "run": row["run_id"], "attempts": own})
 
 
 def _leased(attempt: RowMapping, now: float) -> LeasedAttempt:

@@ -201,11 +201,7 @@ def _events_of(run: Mapping[str, Any]) -> list[WebhookEvent]:
 
 def _body(event: WebhookEvent, run: Mapping[str, Any]) -> str:
     ended = rows.known_moment(run["ended_at"])
-    told = EndedRun(
-        id=run["id"], kind=run["kind"], state=run["state"], name=run["name"], dataset=run["dataset"],
-        created_at=rows.known_moment(run["created_at"]), ended_at=ended, request_counts=rows.counts(run),
-        problem=run["problem"],
-    )  # fmt: skip
+    told = EndedRun.model_validate({**run, "request_counts": rows.counts(run)})
     return WebhookMessage(type=event, timestamp=ended, data=told).model_dump_json()
 
 
@@ -219,14 +215,8 @@ def _row(connection: Connection, webhook_id: str, *, locked: bool = False) -> Ro
 
 
 def _webhook(row: RowMapping) -> Webhook:
-    return Webhook(
-        id=row["id"], url=row["url"], events=row["events"], created_at=rows.known_moment(row["created_at"])
-    )
+    return Webhook.model_validate(dict(row))
 
 
 def _delivery(row: RowMapping) -> WebhookDelivery:
-    return WebhookDelivery(
-        id=row["message"], event=row["event"], run_id=row["run_id"], state=row["state"],
-        attempts=row["attempts"], created_at=rows.known_moment(row["created_at"]),
-        delivered_at=rows.moment(row["delivered_at"]), failure=row["failure"], detail=row["detail"],
-    )  # fmt: skip
+    return WebhookDelivery.model_validate({**row, "id": row["message"]})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 from sqlalchemy import RowMapping, insert, select
 
 from counterpose_core.contract.shift_thresholds import ShiftThresholdDecision
@@ -26,12 +24,11 @@ class Decisions:
         Raises:
             NotFound: the run does not exist.
         """
-        row = {
-            "run_id": run_id, "shift": decision.shift, "checkpoint": decision.checkpoint,
-            "author": decision.author, "decided_at": decision.decided_at.timestamp(),
-            "percentile": decision.percentile, "threshold": decision.threshold,
+        row = vars(decision) | {
+            "run_id": run_id,
+            "decided_at": decision.decided_at.timestamp(),
             "failing_above": list(decision.failing_above),
-        }  # fmt: skip
+        }
         with self._session.writing() as connection:
             rows.locked_run(connection, run_id)
             statement = insert(schema.shift_decisions).values(row).returning(*_decisions)
@@ -47,5 +44,4 @@ class Decisions:
 
 
 def _decision(row: RowMapping) -> ShiftThresholdDecision:
-    fields = {name: row[name] for name in ShiftThresholdDecision.model_fields if name != "decided_at"}
-    return ShiftThresholdDecision(decided_at=dt.datetime.fromtimestamp(row["decided_at"], dt.UTC), **fields)
+    return ShiftThresholdDecision.model_validate(dict(row))

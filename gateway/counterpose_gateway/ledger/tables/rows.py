@@ -25,7 +25,6 @@ from sqlalchemy import (
     true,
 )
 
-from counterpose_core.contract.base import Problem
 from counterpose_core.contract.datasets import Dataset, DatasetImport, Source
 from counterpose_core.contract.runs import AnyItem, RequestCounts, Run, RunEvent
 from counterpose_core.errors import NotFound
@@ -153,42 +152,17 @@ def counts(row: RowMapping | Mapping[str, Any]) -> RequestCounts:
 
 def run(row: RowMapping | Mapping[str, Any]) -> Run:
     """Return the run of a row of ``runs``."""
-    return Run(
-        id=row["id"],
-        kind=row["kind"],
-        state=row["state"],
-        dataset=row["dataset"],
-        created_at=known_moment(row["created_at"]),
-        started_at=moment(row["started_at"]),
-        ended_at=moment(row["ended_at"]),
-        request_counts=counts(row),
-        resolved_config=row["config"],
-        problem=None if row["problem"] is None else Problem.model_validate(row["problem"]),
-        stage=row["stage"],
-        parent=row["parent"],
-        name=row["name"],
-    )
+    return Run.model_validate({**row, "request_counts": counts(row), "resolved_config": row["config"]})
 
 
 def event(row: RowMapping) -> RunEvent:
     """Return the event of a row of ``events``."""
-    return RunEvent(
-        id=row["id"], run_id=row["run_id"], state=row["state"], request_counts=row["counts"],
-        message=row["message"],
-    )  # fmt: skip
-
-
-_ITEM_FIELDS = (
-    "id", "ordinal", "kind", "item_group", "source_image", "label", "edit_type", "slot", "stage", "state",
-    "reason", "code", "detail", "attempts",
-)  # fmt: skip
+    return RunEvent.model_validate({**row, "request_counts": row["counts"]})
 
 
 def item(row: RowMapping, shape: type[AnyItem]) -> AnyItem:
     """Return the item of a row of ``items``, in the shape of its run's kind."""
-    # Only a method whose later stages have instructions shows them.
-    own = ("instruction",) if "instruction" in shape.model_fields else ()
-    return shape.model_validate({name: row[name] for name in (*_ITEM_FIELDS, *own, "result")})
+    return shape.model_validate(dict(row))
 
 
 def new_item(run_id: str, item: PlannedItem, *, stage: int = 1, first: int = 0) -> dict[str, object]:
@@ -223,17 +197,13 @@ def dataset(row: RowMapping, imported: DatasetImport | None, tenant: str | None)
 
     ``tenant``: who asks; None for who sees all, and who is told the key.
     """
-    fields = {name: row[name] for name in ("classes", "n_sources", "digest", "rejected")}
     name = row["name"] if tenant is None else dataset_name(row["name"])
-    return Dataset(
-        name=name, created_at=known_moment(row["created_at"]), expires_at=moment(row["expires_at"]),
-        imported=imported, **fields,
-    )  # fmt: skip
+    return Dataset.model_validate({**row, "name": name, "imported": imported})
 
 
 def source(row: RowMapping) -> Source:
     """Return the source of a row of ``sources``."""
-    return Source.model_validate({name: row[name] for name in Source.model_fields})
+    return Source.model_validate(dict(row))
 
 
 def tenant_of(connection: Connection) -> str | None:

@@ -234,14 +234,8 @@ def gap_row(gap: ConfounderGap | None) -> GapSummary | None:
     """The cost of the generator alone; None without real images to measure it."""
     if gap is None:
         return None
-    return GapSummary(real=gap.real, base=gap.base, gap=gap.gap, beyond_impact=gap.beyond_impact)
+    return GapSummary.model_validate(gap, from_attributes=True)
 
 
 def _slope(slope: Slope) -> SlopeSummary:
-    return SlopeSummary(
-        slope=slope.slope,
-        without_one=slope.without_one,
-        leaning_on=slope.leaning_on,
-        reliability=slope.reliability,
-        refused=slope.refused,
-    )
+    return SlopeSummary.model_validate(slope, from_attributes=True)

@@ -173,7 +173,4 @@ def _accepted(
 
 
 def _inspected(seen: ShiftImages, index: int) -> InspectedImage:
-    found = seen.images[index]
-    return InspectedImage(
-        item=found.item, image=found.image, class_name=found.class_name, similarity=found.similarity
-    )
+    return InspectedImage.model_validate(seen.images[index], from_attributes=True)
