@@ -14,7 +14,7 @@ from counterpose_core.contract.realism import RealismSummary
 from counterpose_core.contract.transfers import TransferItem
 from counterpose_core.statistics.bootstrap import bootstrap_mean, bootstrap_ratio, mean_by_source, proportion
 from counterpose_core.types import Estimate
-from counterpose_gateway.methods.adversarial_dataset.recorded import RecordedDataset
+from counterpose_gateway.methods.adversarial_dataset.items import RecordedDataset
 from counterpose_gateway.steps.failed_samples import NOT_SHOWN
 from counterpose_gateway.steps.image_distances import image_distances
 

@@ -25,7 +25,7 @@ from counterpose_gateway.http.signed_urls import SignedUrls
 from counterpose_gateway.http.traced import Traced
 from counterpose_gateway.http.turns import Turns
 from counterpose_gateway.images.content_credentials import ContentCredentials
-from counterpose_gateway.jobs.clusters import Clusters
+from counterpose_gateway.jobs.ray_cluster import Clusters
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.openapi import complete, operation_id

@@ -28,18 +28,16 @@ from counterpose_core.errors import CounterposeError, StorageError
 from counterpose_core.suite import load_suite
 from counterpose_core.tracing import tracing_to
 from counterpose_gateway.app import bare_app, create_admin_app, create_app
-from counterpose_gateway.commands import quotas as quota_commands
+from counterpose_gateway.commands import keys as quota_commands
 from counterpose_gateway.commands.keys import add_commands, manage_keys, print_log
-from counterpose_gateway.http.event_loop import allow_connections, prepare_event_loop
-from counterpose_gateway.http.server import serve_together, server_of
+from counterpose_gateway.http.server import allow_connections, prepare_event_loop, serve_together, server_of
 from counterpose_gateway.http.tenancy import Caller
 from counterpose_gateway.images.intake import register_folder
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports.importer import Importer
 from counterpose_gateway.imports.storage import Storage
-from counterpose_gateway.jobs.clusters import Clusters, reaching_clusters
-from counterpose_gateway.jobs.launcher import Launcher
-from counterpose_gateway.jobs.look import JobLook, WorkerCost
+from counterpose_gateway.jobs.look import JobLook, Launcher, WorkerCost
+from counterpose_gateway.jobs.ray_cluster import Clusters, reaching_clusters
 from counterpose_gateway.jobs.submission import make_run
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
@@ -53,8 +51,7 @@ from counterpose_gateway.summaries.column_keeper import ColumnKeeper
 from counterpose_gateway.summaries.columns import ColumnFolder
 from counterpose_gateway.summaries.joined import JoinedWork
 from counterpose_gateway.summaries.processes import column_folder, summary_processes
-from counterpose_gateway.webhooks.delivery import Deliveries
-from counterpose_gateway.webhooks.gates import gate_summary
+from counterpose_gateway.webhooks.delivery import Deliveries, gate_summary
 from counterpose_gateway.webhooks.target import Target
 from counterpose_gateway.worker.concurrency import Concurrency
 from counterpose_gateway.worker.disks import require_disks, stop_with_disks

@@ -22,7 +22,7 @@ from counterpose_gateway.app import create_app
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports.importer import Importer
 from counterpose_gateway.imports.storage import Storage
-from counterpose_gateway.jobs.clusters import Clusters
+from counterpose_gateway.jobs.ray_cluster import Clusters
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.services.clients import SERVICE_NAMES

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from counterpose_core.blobs import BlobStore
 from counterpose_gateway.app import create_app
-from counterpose_gateway.http.event_loop import prepare_event_loop
-from counterpose_gateway.http.server import server_of
+from counterpose_gateway.http.server import prepare_event_loop, server_of
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.settings import GatewaySettings
 from fakes.gateway import FakeHealth

@@ -12,8 +12,7 @@ import httpx
 
 from counterpose_core.contract.jobs import Job
 from counterpose_gateway.http.tenancy import Caller
-from counterpose_gateway.jobs.launcher import LEASE_SECONDS, Launcher
-from counterpose_gateway.jobs.look import JobLook, WorkerCost
+from counterpose_gateway.jobs.look import LEASE_SECONDS, JobLook, Launcher, WorkerCost
 from counterpose_gateway.jobs.submission import make_run
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.jobs import LeasedJob

@@ -12,8 +12,7 @@ from typing import Any
 
 import httpx
 
-from counterpose_gateway.jobs.clusters import Clusters
-from counterpose_gateway.jobs.ray_cluster import RayCluster
+from counterpose_gateway.jobs.ray_cluster import Clusters, RayCluster
 
 TOKEN = "t" * 64
 VERSION = "2.60.0"

@@ -14,7 +14,7 @@ from counterpose_core.contract.shift_benchmarks import ImageItem, ImageResult, I
 from counterpose_core.contract.shift_thresholds import ShiftThresholdDecision
 from counterpose_core.types import Cost
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
-from counterpose_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages
+from counterpose_gateway.methods.shift_benchmark.images import UnreadableImages
 from fakes.recorded_benchmarks import BASE, PENCIL, SNOW, Benchmark, recorded_config
 from fakes.store import FakeStore
 

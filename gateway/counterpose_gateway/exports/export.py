@@ -14,8 +14,7 @@ from counterpose_gateway.exports.fiftyone import FIFTYONE
 from counterpose_gateway.exports.images import Progress, images
 from counterpose_gateway.exports.inventory import take_inventory
 from counterpose_gateway.exports.label_studio import LABEL_STUDIO
-from counterpose_gateway.exports.layouts import IMAGEFOLDER, WEBDATASET, Layout
-from counterpose_gateway.exports.parquet import PARQUET
+from counterpose_gateway.exports.layouts import IMAGEFOLDER, PARQUET, WEBDATASET, Layout
 from counterpose_gateway.exports.records import Record
 from counterpose_gateway.images.png import RememberingStore
 from counterpose_gateway.runs.context import Credentials

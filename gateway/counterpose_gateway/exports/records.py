@@ -1,4 +1,7 @@
-"""One image of an export, and the columns of its row."""
+"""One image of an export, and the columns of its row.
+
+The classifiers' answers of an exported image.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from counterpose_core.errors import (
 from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.imports.samples import Sample, class_of, refused
 from counterpose_gateway.imports.storage import Storage
-from counterpose_gateway.imports.webdataset import expanded
+from counterpose_gateway.imports.tar_shards import expanded
 from counterpose_gateway.records.imports import NewShard
 
 ROWS = 64

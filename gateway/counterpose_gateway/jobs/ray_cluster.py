@@ -11,11 +11,14 @@ Ray's own client is not used: the gateway has no Ray. What it relies on, in ``ra
 - ``POST /api/jobs/{id}/stop`` ends the entrypoint and the actors that it started.
 - With token authentication, each wants ``Authorization: Bearer <token>`` and answers 401 without one and 403
   to a wrong one (``ray/_private/authentication``).
+
+The clusters that the operator named; a request can name no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -23,8 +26,9 @@ from typing import Literal, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from counterpose_core.errors import BackendUnavailable, BadBackendOutput, ClusterRefused
+from counterpose_core.errors import BackendUnavailable, BadBackendOutput, ClusterRefused, InvalidRequest
 from counterpose_core.secret_files import read_secret
+from counterpose_gateway.settings import OTHERS, GatewaySettings
 
 CALL_SECONDS = 15.0
 """Ray waits up to 10 s for a node that takes a job."""
@@ -177,3 +181,44 @@ def _last_line(answer: httpx.Response) -> str:
     # Ray answers with a traceback, whose last line is the error; of one that it passes on, a stop follows it.
     lines = [line for line in answer.text.splitlines() if line.strip(" .")]
     return lines[-1][:300] if lines else "it said nothing"
+
+
+class Clusters:
+    """Ray clusters by name."""
+
+    def __init__(self, clusters: Mapping[str, RayCluster]) -> None:
+        self._clusters = dict(clusters)
+
+    def __bool__(self) -> bool:
+        return bool(self._clusters)
+
+    def named(self, name: str) -> RayCluster:
+        """Return a cluster.
+
+        Raises:
+            InvalidRequest: the operator named none like this.
+        """
+        if name not in self._clusters:
+            known = ", ".join(map(repr, self._clusters)) or "none; set COUNTERPOSE_CLUSTERS"
+            raise InvalidRequest(f"unknown cluster {name!r}: the gateway has {known}", pointer="/cluster")
+        return self._clusters[name]
+
+
+@asynccontextmanager
+async def reaching_clusters(settings: GatewaySettings) -> AsyncIterator[Clusters]:
+    """Hold a pool of connections to the clusters, without proxies: the tokens must not leave the network."""
+    async with httpx.AsyncClient(trust_env=False) as http:
+        yield Clusters(
+            {
+                name: RayCluster(
+                    name,
+                    url,
+                    http=http,
+                    token_file=settings.cluster_token_files.get(
+                        name, settings.cluster_token_files.get(OTHERS)
+                    ),
+                    versions=settings.ray_versions,
+                )
+                for name, url in settings.clusters.items()
+            }
+        )

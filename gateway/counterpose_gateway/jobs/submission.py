@@ -17,7 +17,7 @@ from counterpose_core.errors import (
     LeaseLost,
     RunNotCancellable,
 )
-from counterpose_gateway.jobs.clusters import Clusters
+from counterpose_gateway.jobs.ray_cluster import Clusters
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.records.jobs import LeasedJob
 from counterpose_gateway.runs.context import RunContext

@@ -20,10 +20,9 @@ from counterpose_gateway.ledger.jobs import Jobs
 from counterpose_gateway.ledger.measurements import MeasurementRows
 from counterpose_gateway.ledger.runs.audit import Audit
 from counterpose_gateway.ledger.runs.decisions import Decisions
-from counterpose_gateway.ledger.runs.events import Events
 from counterpose_gateway.ledger.runs.runs import Runs
 from counterpose_gateway.ledger.runs.stages import Stages
-from counterpose_gateway.ledger.runs.status import Status
+from counterpose_gateway.ledger.runs.status import Events, Status
 from counterpose_gateway.ledger.webhooks import Webhooks
 
 __all__ = ["Ledger"]

@@ -14,7 +14,7 @@ from counterpose_core.contract.runs import RunEvent
 from counterpose_core.types import FINAL_RUN_STATES, RunState
 
 if TYPE_CHECKING:
-    from counterpose_gateway.ledger.runs.events import Events
+    from counterpose_gateway.ledger.runs.status import Events
 
 LOOK_SECONDS = 0.5
 """Each item takes seconds, so looking twice a second causes no delay and costs a read of 1 ms."""

@@ -1,9 +1,13 @@
-"""The templates of all reports, how they write numbers, and the one script they may run."""
+"""The templates of all reports, how they write numbers, and the one script they may run.
+
+A report's first screen alone, for a notebook: the verdict, its images and the models, without script.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,9 +15,29 @@ from markupsafe import Markup
 
 from counterpose_core.types import format_si
 from counterpose_gateway.reports import numbers
-from counterpose_gateway.reports.first_screen import END_OF_FIRST_SCREEN
 from counterpose_gateway.reports.reasons import why_left_out
 from counterpose_gateway.reports.text import changed_words
+
+END_OF_FIRST_SCREEN = "<!-- end of the first screen -->"
+"""Written by each report's template where its first screen ends."""
+
+_SYMBOL = re.compile(r'<symbol id="([^"]+)".*?</symbol>\n?', re.DOTALL)
+_SCRIPT = re.compile(r"<script>.*?</script>\n?", re.DOTALL)
+_BODY_ENDS = "</main>"
+
+
+def first_screen(report: str) -> str:
+    """Cut a report after its first screen; of its images, those that are shown there remain."""
+    shown, cut, rest = report.partition(END_OF_FIRST_SCREEN)
+    if not cut:
+        return _SCRIPT.sub("", report)
+    _, main, images = rest.partition(_BODY_ENDS)
+
+    def kept(symbol: re.Match[str]) -> str:
+        return symbol[0] if f'href="#{symbol[1]}"' in shown else ""
+
+    return shown + main + _SCRIPT.sub("", _SYMBOL.sub(kept, images))
+
 
 SCRIPT = files("counterpose_gateway.reports").joinpath("templates/report.js").read_text(encoding="utf-8")
 """Sorting, arrow keys and copying; a report is complete without it."""

@@ -21,7 +21,7 @@ from counterpose_gateway.http.sessions import Sessions
 from counterpose_gateway.http.signed_urls import SignedUrls
 from counterpose_gateway.http.tenancy import Caller, caller_in
 from counterpose_gateway.images.own_blobs import OwnBlobs
-from counterpose_gateway.jobs.clusters import Clusters
+from counterpose_gateway.jobs.ray_cluster import Clusters
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.progress.following import FollowedRuns
 from counterpose_gateway.progress.status import RunStatus

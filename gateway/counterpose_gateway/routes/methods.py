@@ -37,9 +37,9 @@ from counterpose_gateway.methods.adversarial_dataset.method import ADVERSARIAL_D
 from counterpose_gateway.methods.bug_hunt.dry_run import dry_run
 from counterpose_gateway.methods.bug_hunt.measurement import start_measurement
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
-from counterpose_gateway.methods.dataset_interface.generate import generate
+from counterpose_gateway.methods.dataset_interface.learning import generate
 from counterpose_gateway.methods.gate.regression_set import freeze
-from counterpose_gateway.methods.shift_benchmark import decisions
+from counterpose_gateway.methods.shift_benchmark import threshold_review
 from counterpose_gateway.methods.stress_test.estimate import estimate
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.proof import finding_history, start_proof
@@ -173,13 +173,13 @@ def inspect_shift(
     ] = None,
 ) -> Inspections:
     """Return images of a shift around fixed percentiles, to look at before a threshold is set."""
-    return decisions.inspect_shift(run_id, shift, image_source, context.ledger)
+    return threshold_review.inspect_shift(run_id, shift, image_source, context.ledger)
 
 
 @router.get("/runs/{run_id:segment}/shift-thresholds", **_only("shift-benchmark"))
 def list_shift_thresholds(run_id: RunId, context: Context) -> ShiftThresholds:
     """Return the shift thresholds in force and every decision on them, oldest first."""
-    return decisions.list_thresholds(run_id, context.ledger)
+    return threshold_review.list_thresholds(run_id, context.ledger)
 
 
 # A shift may be a whole prompt, which may have a slash in it.
@@ -188,7 +188,7 @@ def set_shift_threshold(
     run_id: RunId, shift: Shift, body: ShiftThresholdSet, context: Context
 ) -> ShiftThresholdDecision:
     """Record a decision on a shift's threshold; the newest is in force, and older ones are kept."""
-    return decisions.set_threshold(run_id, shift, body, context.ledger)
+    return threshold_review.set_threshold(run_id, shift, body, context.ledger)
 
 
 FindingNumber = Annotated[int, Path(ge=1, description="Number of the finding in the run, from 1."), IN_DIGITS]

@@ -1,4 +1,9 @@
-"""``/v1/runs``: list, follow, cancel, resume, read items and figures of runs of every kind."""
+"""``/v1/runs``: list, follow, cancel, resume, read items and figures of runs of every kind.
+
+What the reader of a run chooses in its address: thresholds, percentiles, images to export.
+
+Serve summaries, and reports as HTML that may fetch nothing and run only the report's own script.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +34,7 @@ from counterpose_gateway.progress.progress import (
     wait_for_end,
 )
 from counterpose_gateway.progress.status import StatusText
-from counterpose_gateway.reports.environment import CONTENT_POLICY
-from counterpose_gateway.reports.first_screen import first_screen
+from counterpose_gateway.reports.environment import CONTENT_POLICY, first_screen
 from counterpose_gateway.routes.context import IN_DIGITS, After, Context, PageSize, RunId
 from counterpose_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from counterpose_gateway.runs.method import AnyMethod, ExportChoice

@@ -1,4 +1,11 @@
-"""What the pages keep in memory: headlines of ended runs, figures and parts of runs that are going."""
+"""What the pages keep in memory: headlines of ended runs, figures and parts of runs that are going.
+
+What ended runs show, each in one sentence and, where there are verdicts, the state of the worst.
+
+The figures of a run that is going: seconds of work, so they are summed up now and then, and shared.
+
+The changing part of a run's page, made once for all who have the page open.
+"""
 
 from __future__ import annotations
 

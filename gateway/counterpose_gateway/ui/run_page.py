@@ -1,4 +1,7 @@
-"""``/ui/runs/{id}``: a run as it goes, or with its report when it has ended, and what a user does with it."""
+"""``/ui/runs/{id}``: a run as it goes, or with its report when it has ended, and what a user does with it.
+
+What a user does with a run on the pages: name, cancel, resume and delete it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Delivers what is in the outbox: any number of gateways may, and each message is leased to one at a time."""
+"""Delivers what is in the outbox: any number of gateways may, and each message is leased to one at a time.
+
+The verdict of a gate that has ended, for the message that tells of a failed one.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.gates import GateSummary
 from counterpose_core.contract.webhooks import WebhookMessage
 from counterpose_core.errors import CounterposeError, NotFound
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.methods.gate.method import GATE
 from counterpose_gateway.records.deliveries import LeasedDelivery
+from counterpose_gateway.runs.context import RecordedRuns
+from counterpose_gateway.summaries.summaries import Summary
 from counterpose_gateway.webhooks.target import NotDeliveredError
 
 if TYPE_CHECKING:
@@ -126,3 +134,12 @@ class Deliveries:
         except CounterposeError as error:
             _logger.warning("no webhook message can be sent: %s", error.detail)
             return []
+
+
+def gate_summary(ledger: Ledger, store: BlobStore, run_id: str) -> GateSummary:
+    """Sum up a gate of any tenant.
+
+    Raises:
+        NotFound: it was deleted meanwhile.
+    """
+    return Summary(GATE, run_id, None)(RecordedRuns(ledger=ledger, store=store))

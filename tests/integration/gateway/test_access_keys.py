@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from counterpose_gateway.access.key_ring import KeyRing
-from counterpose_gateway.http.origin import SAFE_METHODS
+from counterpose_gateway.http.request_head import SAFE_METHODS
 from counterpose_gateway.main import main
 from counterpose_gateway.records.access_keys import Scope
 from counterpose_gateway.records.tenants import DEFAULT_TENANT

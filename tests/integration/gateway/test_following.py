@@ -14,7 +14,7 @@ from starlette.types import Message
 from counterpose_core.contract.runs import RunEvent
 from counterpose_core.errors import BackendUnavailable
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.runs.events import Events
+from counterpose_gateway.ledger.runs.status import Events
 from counterpose_gateway.progress import following, progress
 from counterpose_gateway.progress.following import FollowedRuns, Told
 from counterpose_gateway.progress.progress import event_response, event_stream, first_event_id, wait_for_end

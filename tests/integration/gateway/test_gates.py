@@ -18,8 +18,7 @@ from counterpose_core.contract.webhooks import WebhookCreate, WebhookMessage
 from counterpose_core.errors import ImageUndecodable
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.services.ports import Services
-from counterpose_gateway.webhooks.delivery import Deliveries
-from counterpose_gateway.webhooks.gates import gate_summary
+from counterpose_gateway.webhooks.delivery import Deliveries, gate_summary
 from counterpose_gateway.webhooks.target import Target
 from fakes import webhook_receiver as receivers
 from fakes.gateway import FakeGateway, fake_gateway

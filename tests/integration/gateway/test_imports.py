@@ -16,7 +16,7 @@ import pytest_asyncio
 from counterpose_core.contract.datasets import ImportCreate
 from counterpose_gateway.imports import image_folder, parquet_files
 from counterpose_gateway.imports import importer as importing
-from counterpose_gateway.imports.listing import find_shards
+from counterpose_gateway.imports.importer import find_shards
 from counterpose_gateway.records.imports import LeasedListing, LeasedShard
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.shards import png, sample, tar, write_files, write_index, write_shards

@@ -12,7 +12,7 @@ import pytest
 
 from counterpose_core.contract.runs import Item, PageOfItems
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.items import pages as item_pages
+from counterpose_gateway.ledger.items import items as item_pages
 from counterpose_gateway.records.outcomes import Failed
 from fakes.gateway import FakeGateway
 from fakes.ledgers import create_run, done, finish_all, lease

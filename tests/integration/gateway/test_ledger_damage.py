@@ -19,7 +19,7 @@ from sqlalchemy.exc import OperationalError
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import BackendUnavailable, LedgerDamaged, StorageFull
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.database import file_check
+from counterpose_gateway.ledger.database import errors
 from counterpose_gateway.ledger.database.engine import Database
 from counterpose_gateway.ledger.database.errors import translation
 from counterpose_gateway.main import main
@@ -96,7 +96,7 @@ def test_the_check_ends_in_its_time_and_says_that_it_saw_only_a_part(
     seconds: float, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(file_check._logger, "warning", lambda message, *values: told.append(message % values))
+    monkeypatch.setattr(errors._logger, "warning", lambda message, *values: told.append(message % values))
     with closing(sqlite3.connect(state / "ledger.db")) as database, database:
         database.execute("PRAGMA synchronous = OFF")
         database.execute("CREATE TABLE filler (data BLOB)")

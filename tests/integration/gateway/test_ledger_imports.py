@@ -170,7 +170,7 @@ def test_many_workers_at_once_lease_each_shard_once_and_lose_no_image(ledger: Le
 def test_a_digest_that_is_made_later_is_the_one_of_all_sources(
     ledger: Ledger, grouped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counterpose_gateway.ledger.datasets.digests._READ_AT_ONCE", 3)
+    monkeypatch.setattr("counterpose_gateway.ledger.datasets.sources._READ_AT_ONCE", 3)
     ledger.datasets.create("photos", None)
     empty = ledger.datasets.get("photos")
     ledger.datasets.add("photos", [new(each) for each in range(4)])

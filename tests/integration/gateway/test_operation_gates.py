@@ -14,7 +14,7 @@ from counterpose._cli.gate import judge_gate
 from counterpose._cli.junit import junit_xml
 from counterpose_core.contract.gates import GateSummary
 from counterpose_core.contract.recipes import IDENTITY, Recipe
-from counterpose_gateway.webhooks.gates import gate_summary
+from counterpose_gateway.webhooks.delivery import gate_summary
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import fake_services
 from fakes.world import CLASSES, FakeWorld

@@ -27,8 +27,7 @@ class SeldomLed(FakeClassifiers):
 @pytest.fixture
 def _figures_are_never_old(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a page of a run that goes sum it up again whenever it is asked for."""
-    for module in ("live_figures", "live_parts"):
-        monkeypatch.setattr(f"counterpose_gateway.ui.{module}.LEAST_AGE_SECONDS", 0.0)
+    monkeypatch.setattr("counterpose_gateway.ui.page_state.LEAST_AGE_SECONDS", 0.0)
     monkeypatch.setattr("counterpose_gateway.ui.page_state.SHARE_OF_TIME", 1e9)
     monkeypatch.setattr("counterpose_gateway.ui.page_state.LOOK_SECONDS", 0.0)
 

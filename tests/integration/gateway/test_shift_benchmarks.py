@@ -20,7 +20,7 @@ from counterpose_core.contract.shift_benchmarks import ImageItem, ShiftBenchmark
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from counterpose_gateway.methods.shift_benchmark.reading import columns_of, read_columns
-from counterpose_gateway.methods.shift_benchmark.report import grid
+from counterpose_gateway.methods.shift_benchmark.report import first_screen
 from counterpose_gateway.methods.shift_benchmark.report.report import render
 from counterpose_gateway.runs.context import RecordedRuns
 from counterpose_gateway.services.ports import Services
@@ -122,9 +122,9 @@ async def test_a_report_reads_only_the_images_that_it_may_show(
     whole = render(summary, ledger.runs.get(run.id), items, runs.store.get)
     monkeypatch.setattr(ledger.items, "of", None)
     assert Report(summing, summary)(runs) == whole
-    monkeypatch.setattr(grid, "SHOWN_SEEDS", 2)
+    monkeypatch.setattr(first_screen, "SHOWN_SEEDS", 2)
     conditions_and_sources, classes = 3 * 2 + 1, 4
-    assert len(grid.shown_images(summary, ledger)) == conditions_and_sources * classes * 2
+    assert len(first_screen.shown_images(summary, ledger)) == conditions_and_sources * classes * 2
 
 
 async def test_base_shifts_and_sources_share_seeds(finished: Finished) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from counterpose_gateway.http import slow_clients
+from counterpose_gateway.http import connection as protocol
 from counterpose_gateway.http.connection import HeaderLimits
 from fakes.connections import connected, raw_refusal, uvicorn_protocol
 
@@ -16,14 +16,14 @@ REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
     """An application that takes longer than the timeout for headers."""
-    await asyncio.sleep(1.5 * slow_clients.HEADER_SECONDS)
+    await asyncio.sleep(1.5 * protocol.HEADER_SECONDS)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
     await send({"type": "http.response.body", "body": b"hello"})
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slow_clients, "HEADER_SECONDS", 0.05)
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.05)
 
 
 @pytest.mark.fault("B22")
@@ -72,7 +72,7 @@ async def test_further_bytes_do_not_extend_the_timeout() -> None:
 
 async def test_a_slow_response_keeps_the_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
     # Its requests must arrive in time though this machine is busy.
-    monkeypatch.setattr(slow_clients, "HEADER_SECONDS", 1.0)
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 1.0)
     async with connected(hello) as (reader, writer):
         for _ in range(2):
             writer.write(REQUEST)

@@ -17,8 +17,7 @@ from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.imports import parquet_files
 from counterpose_gateway.imports.addresses import layout_of
 from counterpose_gateway.imports.storage import Storage
-from counterpose_gateway.imports.tar_shards import read_tar
-from counterpose_gateway.imports.webdataset import class_names
+from counterpose_gateway.imports.tar_shards import class_names, read_tar
 from fakes.shards import Members, png, tar, write_files
 
 LITTER = b"\0\x05\x16\x07" + b"\0" * 60

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from anyio.to_thread import current_default_thread_limiter
 
-from counterpose_gateway.http.event_loop import (
+from counterpose_gateway.http.server import (
     OWN_FILES,
     ROUTE_THREADS,
     TURN_SECONDS,

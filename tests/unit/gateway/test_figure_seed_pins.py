@@ -21,7 +21,7 @@ from counterpose_core.contract.groups import Grouping
 from counterpose_core.contract.perturber import WordSpan
 from counterpose_core.contract.runs import Item
 from counterpose_core.contract.stress_test_thresholds import Thresholds
-from counterpose_gateway.methods.gate import cells
+from counterpose_gateway.methods.gate import errors
 from counterpose_gateway.methods.shift_benchmark import summary as benchmarks
 from counterpose_gateway.methods.stress_test.summary import image_quality, insights, summary, suspicion
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
@@ -156,7 +156,7 @@ def prompts() -> None:
 
 def gate() -> None:
     """A candidate under one change, and on the sources."""
-    cells.judge(GATE, list(_pairs()), complete=True)
+    errors.judge(GATE, list(_pairs()), complete=True)
 
 
 def rare() -> None:

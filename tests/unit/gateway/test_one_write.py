@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from counterpose_gateway.http.one_write import JOINED_BYTES, OneWrite
+from counterpose_gateway.http.connection import JOINED_BYTES, OneWrite
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 

@@ -11,7 +11,7 @@ from counterpose_core.contract.confirmation import ConfirmationPlan
 from counterpose_core.contract.runs import RequestCounts, Run
 from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_core.types import RunKind
-from counterpose_gateway.http.origin import is_own
+from counterpose_gateway.http.request_head import is_own
 from counterpose_gateway.ui import page_state
 from counterpose_gateway.ui.environment import TEMPLATES, evidence
 from counterpose_gateway.ui.page_state import LEAST_AGE_SECONDS, LiveFigures

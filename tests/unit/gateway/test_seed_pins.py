@@ -26,7 +26,7 @@ from counterpose_gateway.ledger.datasets import sources as new_sources
 from counterpose_gateway.methods.adversarial_dataset import items as adversarial_items
 from counterpose_gateway.methods.adversarial_dataset import summary as adversarial_summary
 from counterpose_gateway.methods.bug_hunt import measurement, measuring, mixture, samples, varied
-from counterpose_gateway.methods.dataset_interface import generate, plan, token_selection, validation
+from counterpose_gateway.methods.dataset_interface import learning, plan, process
 from counterpose_gateway.methods.shift_benchmark import images
 from counterpose_gateway.methods.stress_test import (
     captioned,
@@ -112,7 +112,7 @@ def preview() -> list[int]:
         access=Named(allowance=lambda: Named(refusal=lambda _: None)), runs=Named(get=lambda *_: config)
     )
     body = ImagesCreate(class_name="plate", n=2, by_name=True, seed=SEED)
-    return asked_of(lambda: generate.generate("run", body, Named(ledger=ledger, services=SERVICES)))
+    return asked_of(lambda: learning.generate("run", body, Named(ledger=ledger, services=SERVICES)))
 
 
 def edits_of_captions() -> list[int]:
@@ -227,12 +227,12 @@ def copies() -> list[str | None]:
 def chosen_tokens() -> list[int]:
     preset = Named(templates=Named(prompts=[OFF]))
     state, offer = Named(item=SLED, prompts=[]), Named(bundle=None)
-    asked = token_selection._asked(Named(request=CREATE, preset=preset), state, offer)
+    asked = process._asked(Named(request=CREATE, preset=preset), state, offer)
     return [item.seed for item in asked[:2]]
 
 
 def validated_tokens() -> list[int]:
-    return [item.seed for item in validation._asked(CONFIG, "sled", None)[:2]]
+    return [item.seed for item in process._asked_of_token(CONFIG, "sled", None)[:2]]
 
 
 ONE = np.ones(1)
@@ -261,9 +261,9 @@ SITES: dict[str, Site] = {
         plan, lambda: plan._compared(SEED, {"plate": ["a"], "boat": ["b"]})
     ),
     "dataset_interface/token_selection images": chosen_tokens,
-    "dataset_interface/token_selection mean": lambda: generators(lambda: token_selection._mean(ONE, SEED)),
+    "dataset_interface/token_selection mean": lambda: generators(lambda: process._mean(ONE, SEED)),
     "dataset_interface/validation images": validated_tokens,
-    "dataset_interface/validation mean": lambda: generators(lambda: validation._mean(ONE, SEED)),
+    "dataset_interface/validation mean": lambda: generators(lambda: process._validated(ONE, SEED)),
     "images/packing": stored,
     "ledger/new_sources": upload,
     "runs/estimator": lambda: generators(lambda: estimator.Estimator(SEED).generator("a/b")),

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from counterpose_gateway.http import slow_clients
+from counterpose_gateway.http import connection as protocol
 from counterpose_gateway.http.in_flight import InFlight, Room
 from counterpose_http.problems import ProblemMiddleware
 from fakes.connections import Connection, connected
@@ -75,7 +75,7 @@ async def test_a_refusal_is_that_of_the_application_and_the_connection_goes_on()
 async def test_health_and_free_listeners_are_served_and_a_body_that_stalls_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(slow_clients, "HEADER_SECONDS", 1.0)
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 1.0)
     refused = Refused()
     async with full(refused) as (reader, writer):
         for path in (b"/healthz", b"/v1/runs/a/events"):
@@ -89,7 +89,7 @@ async def test_health_and_free_listeners_are_served_and_a_body_that_stalls_ends(
 
 
 async def test_a_connection_that_is_refused_for_long_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slow_clients, "HEADER_SECONDS", 2.0)
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 2.0)
     async with full(Refused()) as (reader, writer):
         for _ in range(6):
             writer.write(POST % b"")

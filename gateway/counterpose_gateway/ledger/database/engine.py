@@ -21,8 +21,7 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from counterpose_core.errors import BackendUnavailable, DiskFailed, InvalidRequest, LedgerDamaged, StorageFull
-from counterpose_gateway.ledger.database.errors import damaged, translation
-from counterpose_gateway.ledger.database.file_check import check_file
+from counterpose_gateway.ledger.database.errors import check_file, damaged, translation
 from counterpose_gateway.ledger.database.revisions import known_revisions, migration_config, revision_of
 from counterpose_gateway.ledger.tables import totals
 from counterpose_gateway.ledger.tables.rows import OPTION

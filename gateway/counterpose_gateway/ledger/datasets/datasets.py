@@ -25,9 +25,13 @@ from counterpose_gateway.ledger.datasets.dataset_rows import (
     locked_dataset,
     stored_with,
 )
-from counterpose_gateway.ledger.datasets.digests import digest_of, empty_digest
-from counterpose_gateway.ledger.datasets.source_tables import read_table
-from counterpose_gateway.ledger.datasets.sources import add_sources, restate
+from counterpose_gateway.ledger.datasets.sources import (
+    add_sources,
+    digest_of,
+    empty_digest,
+    read_table,
+    restate,
+)
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.pace import never
 from counterpose_gateway.records.source_table import SourceTable

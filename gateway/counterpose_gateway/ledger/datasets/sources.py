@@ -1,17 +1,28 @@
-"""Adding sources to a dataset: what is new among them, and what the dataset's row keeps of them."""
+"""Adding sources to a dataset: what is new among them, and what the dataset's row keeps of them.
+
+The digest of a dataset: read as a stream and in order, so that a million images take no more memory.
+
+Sources of a dataset read into a compact table, page by page, and what the table leaves out.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+import numpy as np
+from sqlalchemy import Connection, RowMapping, Select, and_, insert, select, update
 
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.datasets import RejectedSource
+from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.datasets.dataset_rows import unknown_dataset
 from counterpose_gateway.ledger.tables import schema
+from counterpose_gateway.records.source_table import Codes, SourceTable, Texts
 from counterpose_gateway.records.sources import NewSource
 
 _LOOKED_UP = 500
@@ -131,3 +142,130 @@ def _merged(known: Sequence[Mapping[str, str]], new: Sequence[RejectedSource]) -
     by_name: Iterator[tuple[str, Mapping[str, str]]] = ((entry["filename"], entry) for entry in known)
     fresh = {entry.filename: entry.model_dump(exclude_none=True) for entry in new}
     return list((dict(by_name) | fresh).values())
+
+
+_READ_AT_ONCE = 5_000
+
+
+def digest_of(connection: Connection, name: str, classes: Sequence[str]) -> str:
+    """Return the digest over classes, ids of the sources and, if there are any, their groups and masks.
+
+    It is that of `cache_key` with these inputs, because stored configurations hold such digests.
+    """
+    mine = _sources.dataset == name
+    grouped = and_(mine, schema.GROUPED_SOURCES, _sources.group != "")
+    has_groups = connection.execute(select(_sources.id).where(grouped).limit(1)).first() is not None
+    counted = hashlib.sha256()
+
+    def feed(text: str) -> None:
+        counted.update(text.encode())
+
+    feed('{"classes":' + _json(list(classes)))
+    if has_groups:
+        feed(',"groups":')
+        _feed_list(feed, _pages(connection, select(_sources.id, _sources.group).where(grouped)))
+    masked = and_(mine, schema.MASKED_SOURCES)
+    if connection.execute(select(_sources.id).where(masked).limit(1)).first() is not None:
+        feed(',"masks":')
+        _feed_list(feed, _pages(connection, select(_sources.id, _sources.mask).where(masked)))
+    feed(',"sources":')
+    pages = _pages(connection, select(_sources.id).where(mine))
+    _feed_list(feed, ([row[0] for row in page] for page in pages))
+    feed("}")
+    return counted.hexdigest()
+
+
+def empty_digest(classes: Sequence[str]) -> str:
+    """Return the digest of a dataset without sources."""
+    return hashlib.sha256(('{"classes":' + _json(list(classes)) + ',"sources":[]}').encode()).hexdigest()
+
+
+def _pages(connection: Connection, query: Select[*tuple[Any, ...]]) -> Iterator[list[list[Any]]]:
+    # In the order of the ids, which are hexadecimal digits: the primary key has that order.
+    last: str | None = None
+    while True:
+        page = query if last is None else query.where(_sources.id > last)
+        found = connection.execute(page.order_by(_sources.id).limit(_READ_AT_ONCE)).all()
+        if found:
+            yield [list(row) for row in found]
+        if len(found) < _READ_AT_ONCE:
+            return
+        last = found[-1].id
+
+
+def _feed_list(feed: Callable[[str], None], pages: Iterable[list[Any]]) -> None:
+    feed("[")
+    for number, page in enumerate(pages):
+        # Written page by page: a call for each entry would take most of the time.
+        feed(("," if number else "") + _json(page)[1:-1])
+    feed("]")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+_OF_TABLE_AT_ONCE = 2_000
+
+
+def read_table(session: Session, key: str, most: int | None) -> SourceTable:
+    """Return the sources of the dataset of a key as `Datasets.table` says."""
+    with session.reading() as connection:
+        there = connection.execute(
+            select(_datasets.n_sources).where(_datasets.name == key, schema.KEPT_DATASETS)
+        ).scalar()
+        if there is None:
+            raise unknown_dataset(connection, key)
+    n = there if most is None else min(there, most)
+    reader = _SourcePages(session, key, n)
+    ids, images = Texts.of_digests(n), Texts.of_digests(n)
+    labels, groups = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
+    captioned = np.zeros(n, dtype=bool)
+    known_labels, known_groups = Codes(), Codes()
+    columns = (
+        _sources.id, _sources.image, _sources.label, _sources.group, _sources.caption.is_not(None),
+        _sources.mask, _sources.width, _sources.height,
+    )  # fmt: skip
+    masks: Texts | None = None
+    sides = set[int]()
+    found = 0
+    for row in reader.pages(*columns):
+        ids.values[found], images.values[found] = bytes.fromhex(row[0]), bytes.fromhex(row[1])
+        labels[found], groups[found] = known_labels.code(row[2]), known_groups.code(row[3])
+        captioned[found] = row[4]
+        if row[5] is not None:
+            masks = masks or Texts.of_digests(n)
+            masks.values[found] = bytes.fromhex(row[5])
+        sides.add(max(row[6], row[7]))
+        found += 1
+    return SourceTable(
+        ids=ids, images=images, labels=labels, label_names=known_labels.names, captioned=captioned,
+        details=reader, places=np.arange(found), groups=groups[:found], group_names=known_groups.names,
+        masks=masks, sides=frozenset(sides),
+    )  # fmt: skip
+
+
+class _SourcePages:
+    """Reads a dataset's first ``n`` sources by their ordinals, each page in a transaction of its own."""
+
+    def __init__(self, session: Session, key: str, n: int) -> None:
+        self._session = session
+        self._key = key
+        self._n = n
+
+    def captions(self, numbers: Sequence[int]) -> Mapping[int, str]:
+        wanted = (_sources.dataset == self._key) & _sources.ordinal.in_(numbers)
+        with self._session.reading() as connection:
+            found = connection.execute(select(_sources.ordinal, _sources.caption).where(wanted)).all()
+        return {ordinal: caption for ordinal, caption in found if caption is not None}
+
+    def filenames(self) -> Iterator[str]:
+        return (row[0] for row in self.pages(_sources.filename))
+
+    def pages(self, *columns: object) -> Iterator[Sequence[Any]]:
+        for start in range(0, self._n, _OF_TABLE_AT_ONCE):
+            page = (_sources.ordinal >= start) & (_sources.ordinal < min(self._n, start + _OF_TABLE_AT_ONCE))
+            query = select(*columns).where(_sources.dataset == self._key, page)  # type: ignore[call-overload]
+            with self._session.reading() as connection:
+                found = connection.execute(query.order_by(_sources.ordinal)).all()
+            yield from found

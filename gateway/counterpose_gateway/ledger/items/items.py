@@ -1,4 +1,7 @@
-"""Items: leased by workers, ended by outcomes, and read in pages, as documents or one by one."""
+"""Items: leased by workers, ended by outcomes, and read in pages, as documents or one by one.
+
+Pages of a run's items: in planned order, and by one look at an index for those of one state.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import ColumnElement, ScalarSelect, Text, cast, func, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, ScalarSelect, Select, Text, cast, func, select
 
 from counterpose_core.contract.runs import AnyItem, CommonestFailure, Item, PageOfItems
 from counterpose_core.errors import NotFound
 from counterpose_core.types import FINAL_ITEM_STATES, ItemKind, ItemState
 from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.session import Session
-from counterpose_gateway.ledger.items import leases, outcomes, pages
+from counterpose_gateway.ledger.items import leases, outcomes
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.items import LeasedGroup, no_lease_left
 from counterpose_gateway.records.outcomes import Ended, Outcome, lease_lost
@@ -101,23 +104,23 @@ class Items:
 
         ``shape`` is the item of runs of this kind; items may be of a kind, state or class alone. A page of a
         kind or class may have fewer items than ``limit`` or none before the last: it looks at
-        `pages.LOOKED_AT` items at most, of the state if one is given.
+        `LOOKED_AT` items at most, of the state if one is given.
         """
         since = -1 if after is None else cursors.read_ordinal(after, run_id)
         given = ((_items.kind, kind), (_items.state, state), (_items.label, label))
         wanted = [column == value for column, value in given if value is not None]
         with self._session.reading() as connection:
-            run = pages.extent(connection, run_id)
+            run = extent(connection, run_id)
             last: int | None = None
             if state in FINAL_ITEM_STATES:
-                query = pages.ended(run_id, since)
+                query = ended(run_id, since)
                 if len(wanted) > 1:
-                    last = pages.place_after(connection, run_id, state, since)
-            elif state == "leased" or (state == "pending" and run["pending"] <= pages.LOOKED_AT):
-                query = pages.opened(run_id, since, run["stage"], state)
+                    last = place_after(connection, run_id, state, since)
+            elif state == "leased" or (state == "pending" and run["pending"] <= LOOKED_AT):
+                query = opened(run_id, since, run["stage"], state)
             else:
-                query = pages.every(run_id, since)
-                last = since + pages.LOOKED_AT if wanted else None
+                query = every(run_id, since)
+                last = since + LOOKED_AT if wanted else None
             if last is not None:
                 query = query.where(_items.ordinal <= last)
             query = query.where(*wanted, _items.stage + 0 <= run["stage"]).limit(limit + 1)
@@ -138,22 +141,22 @@ class Items:
         """
         query = select(schema.items).where(_items.run_id == run_id, _items.id == item_id)
         with self._session.reading() as connection:
-            opened = _items.stage <= pages.extent(connection, run_id)["stage"]
+            opened = _items.stage <= extent(connection, run_id)["stage"]
             row = rows.first(connection, query.where(opened))
         if row is None:
             raise NotFound(f"run {run_id!r} has no item {item_id!r}; list its items to find it")
         return rows.item(row, shape)
 
     def newest(self, run_id: str, shape: type[AnyItem], *, kind: ItemKind, limit: int) -> list[AnyItem]:
-        """Return finished items of a kind, those planned last first, of `pages.LOOKED_AT` that ended last."""
+        """Return finished items of a kind, those planned last first, of `LOOKED_AT` that ended last."""
         query = select(schema.items).where(
             _items.run_id == run_id, _items.kind == kind, _items.state == "done"
         )
         with self._session.reading() as connection:
-            run = pages.extent(connection, run_id)
+            run = extent(connection, run_id)
             # Items are leased in their order: beyond those that have ended, nearly all are still open.
             ended = run["total"] - run["pending"]
-            near = _items.ordinal.between(ended - pages.LOOKED_AT // 2, ended + pages.LOOKED_AT // 2)
+            near = _items.ordinal.between(ended - LOOKED_AT // 2, ended + LOOKED_AT // 2)
             opened = _items.stage <= run["stage"]
             query = query.where(opened, near).order_by(_items.ordinal.desc()).limit(limit)
             found = connection.execute(query).mappings().all()
@@ -166,7 +169,7 @@ class Items:
         number = func.count().label("number")
         by_code = select(_items.code, number).where(*failed).group_by(_items.code)
         with self._session.reading() as connection:
-            run = pages.extent(connection, run_id)
+            run = extent(connection, run_id)
             if not run["failed"]:
                 return None
             codes = connection.execute(by_code.order_by(number.desc(), _items.code)).all()
@@ -256,3 +259,52 @@ class Items:
 
 def _document(text: str | None) -> Any:
     return None if text is None else from_json(text)
+
+
+LOOKED_AT = 10_000
+"""Items that one look at some kind, state or class alone reads, in about 20 ms."""
+
+_runs = schema.runs.c
+
+
+def every(run_id: str, since: int) -> Select[*tuple[Any, ...]]:
+    """Return the query for items after an ordinal in their order."""
+    # A keyset, never an offset: changes of earlier items cannot shift later pages.
+    query = select(schema.items).where(_items.run_id == run_id, _items.ordinal > since)
+    return query.order_by(_items.ordinal)
+
+
+def ended(run_id: str, since: int) -> Select[*tuple[Any, ...]]:
+    """Return the query for ended items of one state, which an index has in their order."""
+    return every(run_id, since).where(rows.ENDED)
+
+
+def opened(run_id: str, since: int, stage: int, state: ItemState) -> Select[*tuple[Any, ...]]:
+    """Return the query for the open items, if they are few, or for those of them that were ever leased."""
+    # Added to: SQLite would rather walk over all items of the run in their order.
+    place = _items.ordinal + 0
+    query = select(schema.items).where(_items.run_id == run_id, rows.OPEN, place > since).order_by(place)
+    if state == "leased":
+        # Items that were never leased have the time 0: a million of them are passed over.
+        query = query.where(_items.due_at > 0.0)
+    return query.where(_items.stage.in_(range(1, stage + 1)))
+
+
+def place_after(connection: Connection, run_id: str, state: ItemState | None, since: int) -> int | None:
+    """Return the ordinal of the item of a state that is `LOOKED_AT` such items after another."""
+    mine = (_items.run_id == run_id) & rows.ENDED & (_items.state == state) & (_items.ordinal > since)
+    place = select(_items.ordinal).where(mine).order_by(_items.ordinal).offset(LOOKED_AT - 1).limit(1)
+    found: int | None = connection.execute(place).scalar()
+    return found
+
+
+def extent(connection: Connection, run_id: str) -> RowMapping:
+    """Return a run's stage and counts: a page must not read its configuration, which may have a megabyte."""
+    mine = rows.is_own(connection, _runs.tenant)
+    query = select(_runs.stage, _runs.total, _runs.pending, _runs.failed).where(
+        _runs.id == run_id, rows.KEPT, mine
+    )
+    row = rows.first(connection, query)
+    if row is None:
+        raise rows.absent(connection, run_id)
+    return row

@@ -1,4 +1,12 @@
-"""Leases: which worker holds which items, and until when."""
+"""Leases: which worker holds which items, and until when.
+
+Where work is: the run to serve next, and its first item, each found by an index whatever the ledger holds.
+
+A run with open items is *to serve* or *idle*. It becomes idle when a look finds none of its items ready: all
+are leased, or paused after a failure. `idle_until` then says when the first of them may be ready, so the run
+is not looked at again before. A run is to serve too often rather than too seldom: a lease that is renewed
+leaves `idle_until` as it is, and the next look sets it anew.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +14,12 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, literal_column, select, update
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from counterpose_core.errors import LeaseLost, QuotaExceeded
 from counterpose_gateway.ledger import access
 from counterpose_gateway.ledger.database.session import Session
-from counterpose_gateway.ledger.items import work
 from counterpose_gateway.ledger.runs.cancellations import stop
 from counterpose_gateway.ledger.runs.transitions import Step, move_by, record
 from counterpose_gateway.ledger.tables import rows, schema, totals
@@ -133,12 +140,12 @@ def release(session: Session, group: LeasedGroup) -> None:
 
 def _may_have_work(session: Session) -> bool:
     with session.reading() as connection:
-        return work.may_have_work(connection, session.lease_time())
+        return may_have_work(connection, session.lease_time())
 
 
 def _may_have_work_in(session: Session, run_id: str) -> bool:
     with session.reading_last_commit() as connection:
-        return work.run_may_have_work(connection, run_id, session.lease_time())
+        return run_may_have_work(connection, run_id, session.lease_time())
 
 
 def _leases_of_next(session: Session, worker: str, seconds: float, most: int) -> list[LeasedGroup] | _Again:
@@ -146,11 +153,11 @@ def _leases_of_next(session: Session, worker: str, seconds: float, most: int) ->
     # One transaction per run: on PostgreSQL a worker that held one run's row and waited for another's
     # could wait for a worker that waits for the first.
     with session.writing() as connection:
-        work.awaken(connection, session.lease_time())
-        run = work.locked_run_to_serve(connection)
+        awaken(connection, session.lease_time())
+        run = locked_run_to_serve(connection)
         if run is not None:
             return _leases_of(session, connection, run, worker, seconds, most) or AGAIN
-        held = work.run_to_serve(connection)
+        held = run_to_serve(connection)
     if held is None:
         return []
     # Every run to serve is held, such as the only one: this worker waits for it like any other writer.
@@ -169,7 +176,7 @@ def _leases_of(
     if (refusal := allowance.refusal()) is not None:
         return _hold(session, connection, run, refusal)
     now, groups, lost = session.lease_time(), list[LeasedGroup](), list[Attempt]()
-    found = work.earliest_item(connection, run)
+    found = earliest_item(connection, run)
     while found is not None and found["due_at"] <= now and len(groups) < most:
         if found["attempts"] >= MAX_ATTEMPTS:
             break
@@ -178,7 +185,7 @@ def _leases_of(
             # Leased together, they ran out together: nobody came back with the outcomes.
             lost += [Attempt(item.kind, LEASE_LOST) for item in leased if item.attempt > 1]
         groups.append(_group(run, found["item_group"], leased))
-        found = work.earliest_item(connection, run)
+        found = earliest_item(connection, run)
     if groups:
         _mark_served(session, connection, run, found, now)
     elif found is None or found["due_at"] > now:
@@ -271,3 +278,80 @@ def _group(run: RowMapping, item_group: str, leased: Sequence[LeasedItem]) -> Le
         run_id=run["id"], kind=run["kind"], config=run["config"], item_group=item_group, items=leased,
         functions=run["functions"] or {}, trace=run["trace"],
     )  # fmt: skip
+
+
+AWAKENED_AT_ONCE = 100
+"""Idle runs that become runs to serve in one transaction, which locks their rows."""
+
+_runs = schema.runs.c
+# Literals, not parameters: SQLite uses a partial index only if it sees the index's own condition.
+_QUEUED_OR_GOING = _runs.state.in_((literal_column("'queued'"), literal_column("'in_progress'")))
+_TO_SERVE = and_(_QUEUED_OR_GOING, _runs.idle_until.is_(None))
+
+# Made once: building a statement costs more than SQLite needs to execute it.
+_DUE = and_(_runs.idle_until.is_not(None), _runs.idle_until <= bindparam("now"))
+_DUE_RUN = select(_runs.id).where(_DUE).limit(1)
+_DUE_RUNS = select(_runs.id).where(_DUE).order_by(_runs.idle_until).limit(AWAKENED_AT_ONCE)
+_AWAKEN = (
+    update(schema.runs)
+    .where(_runs.id.in_(_DUE_RUNS.with_for_update(skip_locked=True)))
+    .values(idle_until=None)
+)  # fmt: skip
+_STATE_OF_RUN = select(_runs.state, _runs.idle_until).where(_runs.id == bindparam("run"))
+_IN_TURN = (_runs.served_at, _runs.created_at, _runs.id)
+_FIRST_FREE = (
+    select(schema.runs).where(_TO_SERVE).order_by(*_IN_TURN).limit(1).with_for_update(skip_locked=True)
+)
+_FIRST = select(_runs.id).where(_TO_SERVE).order_by(*_IN_TURN).limit(1)
+_EARLIEST = (
+    select(_items.id, _items.item_group, _items.attempts, _items.due_at, _items.state)
+    .where(_items.run_id == bindparam("run"), _items.stage == bindparam("of_stage"), rows.OPEN)
+    .order_by(_items.due_at, _items.ordinal)
+    .limit(1)
+)
+
+
+def may_have_work(connection: Connection, now: float) -> bool:
+    """Return whether a look would find a run to serve; this locks nothing."""
+    if connection.execute(_FIRST).first() is not None:
+        return True
+    return connection.execute(_DUE_RUN, {"now": now}).first() is not None
+
+
+def run_may_have_work(connection: Connection, run_id: str, now: float) -> bool:
+    """Return whether an item of this run may be ready, or the run is not there; this locks nothing."""
+    row = connection.execute(_STATE_OF_RUN, {"run": run_id}).first()
+    if row is None:
+        return True
+    state, idle_until = row
+    return state in rows.OPEN_STATES and (idle_until is None or idle_until <= now)
+
+
+def awaken(connection: Connection, now: float) -> None:
+    """Make runs to serve of idle runs whose time has come, but for those whose rows others hold."""
+    connection.execute(_AWAKEN, {"now": now})
+
+
+def locked_run_to_serve(connection: Connection) -> RowMapping | None:
+    """Lock the run that was served longest ago among those whose rows nobody holds; this never waits."""
+    return connection.execute(_FIRST_FREE).mappings().first()
+
+
+def run_to_serve(connection: Connection) -> str | None:
+    """Return the id of the run that was served longest ago, though another transaction may hold its row."""
+    found: str | None = connection.execute(_FIRST).scalar()
+    return found
+
+
+def earliest_item(connection: Connection, run: RowMapping) -> RowMapping | None:
+    """Return the open item of a run's opened stages that is ready first, or will be; None if none is open.
+
+    Items that have never been leased come before those that wait for another attempt.
+    """
+    # Stage by stage, each by one search of the index: items of later stages are stored before they open.
+    found: RowMapping | None = None
+    for stage in range(1, run["stage"] + 1):
+        item = connection.execute(_EARLIEST, {"run": run["id"], "of_stage": stage}).mappings().first()
+        if item is not None and (found is None or item["due_at"] < found["due_at"]):
+            found = item
+    return found

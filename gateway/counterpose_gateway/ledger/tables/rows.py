@@ -77,11 +77,6 @@ ENDED: ColumnElement[bool] = _items.state.in_([literal_column(f"'{state}'") for 
 """The condition of the partial index on items by state."""
 
 
-def moment(seconds: float | None) -> dt.datetime | None:
-    """Return seconds since the epoch as a time in UTC."""
-    return None if seconds is None else known_moment(seconds)
-
-
 def known_moment(seconds: float) -> dt.datetime:
     """Return seconds since the epoch as a time in UTC."""
     return dt.datetime.fromtimestamp(seconds, dt.UTC)

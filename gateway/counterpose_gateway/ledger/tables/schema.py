@@ -13,12 +13,6 @@ from counterpose_gateway.ledger.tables.datasets import (
     imports,
     sources,
 )
-from counterpose_gateway.ledger.tables.processes import (
-    idempotency_keys,
-    lease_readings,
-    process_counts,
-    worker_readings,
-)
 from counterpose_gateway.ledger.tables.runs import (
     IDLE_RUNS,
     OPEN_JOBS,
@@ -40,11 +34,15 @@ from counterpose_gateway.ledger.tables.tenants import (
     access_log,
     blob_uses,
     deliveries,
+    idempotency_keys,
     kept_blobs,
+    lease_readings,
     loose_digests,
+    process_counts,
     tenant_quotas,
     tenant_usage,
     webhooks,
+    worker_readings,
 )
 
 __all__ = [

@@ -8,7 +8,7 @@ from counterpose_core.contract.adversarial_dataset_summary import AdversarialDat
 from counterpose_core.contract.adversarial_datasets import AdversarialItem, AdversarialResult
 from counterpose_gateway.exports.card import Card
 from counterpose_gateway.exports.records import KEPT, Record, answers_of
-from counterpose_gateway.methods.adversarial_dataset.recorded import RecordedDataset
+from counterpose_gateway.methods.adversarial_dataset.items import RecordedDataset
 from counterpose_gateway.runs.method import ExportChoice
 from counterpose_gateway.steps.adversarial_images import fools
 

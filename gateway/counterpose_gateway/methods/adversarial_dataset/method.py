@@ -11,10 +11,9 @@ from counterpose_core.contract.adversarial_datasets import (
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import NotFound, RunNotEnded
 from counterpose_gateway.methods.adversarial_dataset.export import export
-from counterpose_gateway.methods.adversarial_dataset.plan import plan
+from counterpose_gateway.methods.adversarial_dataset.plan import next_stage, plan
 from counterpose_gateway.methods.adversarial_dataset.process import process
 from counterpose_gateway.methods.adversarial_dataset.report import render
-from counterpose_gateway.methods.adversarial_dataset.stages import next_stage
 from counterpose_gateway.methods.adversarial_dataset.summary import summarize
 from counterpose_gateway.runs.method import Method, OfItems, OfSummary, verdict_alone
 

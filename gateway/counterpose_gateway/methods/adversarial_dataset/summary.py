@@ -29,7 +29,7 @@ from counterpose_core.contract.realism import RealismSummary
 from counterpose_core.contract.runs import Run
 from counterpose_core.statistics.bootstrap import bootstrap_ratio, proportion
 from counterpose_core.types import FINAL_RUN_STATES, Estimate
-from counterpose_gateway.methods.adversarial_dataset.recorded import RecordedDataset
+from counterpose_gateway.methods.adversarial_dataset.items import RecordedDataset
 from counterpose_gateway.runs.recorded import recorded_config
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.steps.adversarial_images import KEPT, NOT_FOOLED

@@ -1,16 +1,24 @@
-"""What candidate and incumbent get wrong, cell by cell."""
+"""What candidate and incumbent get wrong, cell by cell.
+
+The cells of a gate: each candidate under each change, on the source images themselves, and by class.
+
+A gate in one sentence.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from counterpose_core.contract.gates import GateConfig, GateItem, GateResult
+from counterpose_core.contract.gates import CellState, GateCell, GateConfig, GateItem, GateOutcome, GateResult
+from counterpose_core.gate.regression import Decided, Regression, decide, regression, units_needed
 from counterpose_core.statistics.bootstrap import Floats, mean_by_source
+from counterpose_core.types import Estimate
+from counterpose_gateway.steps.estimator import Estimator
 
 
 class Key(NamedTuple):
@@ -128,3 +136,130 @@ def unanswered_pairs(results: Iterable[GateResult]) -> Mapping[str, int]:
         for spec in result.unanswered:
             counts[spec] = counts.get(spec, 0) + 1
     return dict(sorted(counts.items()))
+
+
+_SHARE = (0.0, 1.0)
+_TWO_DROPS = (-2.0, 2.0)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The cells to show, and the number of all that were tested."""
+
+    cells: list[GateCell]
+    tested: int
+
+
+def judge(config: GateConfig, items: Iterable[GateItem], *, complete: bool) -> Judged:
+    """Judge every cell; where the run is not ``complete``, no cell passes or fails.
+
+    A bug of one class hides in the mean over all, so single classes are tested too. They are listed where
+    they fail. They need not pass: few images of a class rule nothing out.
+    """
+    errors = errors_by_cell(config, items)
+    estimator, tolerance = Estimator(config.request.seed), config.request.tolerance
+    regressions = [
+        regression(found.differences, estimator.generator(key.figure), tolerance=tolerance)
+        for key, found in errors.items()
+    ]
+    cells = [
+        _cell(key, found, each, decided, estimator, complete=complete, tolerance=tolerance)
+        for (key, found), each, decided in zip(
+            errors.items(), regressions, decide(regressions, tolerance), strict=True
+        )
+        if key.label is None or (complete and decided.state == "failed")
+    ]
+    # Those of all classes first.
+    cells.sort(key=lambda cell: cell.label is not None)
+    return Judged(cells, sum(each.tested for each in regressions))
+
+
+def _cell(
+    key: Key,
+    found: ErrorsOfCell,
+    each: Regression,
+    decided: Decided,
+    estimator: Estimator,
+    *,
+    complete: bool,
+    tolerance: float,
+) -> GateCell:
+    state = _state(decided, left_out=found.left_out, complete=complete)
+    drop = None if key.change is None else estimator.mean(f"{key.figure}/drop", found.drops, _TWO_DROPS)
+    return GateCell(
+        classifier=key.candidate,
+        change=key.change,
+        label=key.label,
+        state=state,
+        regression=each.estimate,
+        p_adjusted=decided.p_adjusted,
+        candidate=estimator.mean(f"{key.figure}/candidate", found.candidate, _SHARE),
+        incumbent=estimator.mean(f"{key.figure}/incumbent", found.incumbent, _SHARE),
+        drop=drop,
+        pairs=found.planned,
+        left_out=found.left_out,
+        needed=units_needed(each, tolerance) if state == "inconclusive" else None,
+    )
+
+
+def _state(decided: Decided, *, left_out: int, complete: bool) -> CellState:
+    """A regression that is proven stays proven; otherwise a missing answer could be one."""
+    if not complete or (left_out and decided.state != "failed"):
+        return "error"
+    return decided.state
+
+
+def in_state(cells: Sequence[GateCell], state: CellState) -> list[GateCell]:
+    """Return the cells in a state, the largest regression first."""
+    found = [cell for cell in cells if cell.state == state]
+    return sorted(found, key=lambda cell: -(cell.regression.estimate or 0.0))
+
+
+def verdict(config: GateConfig, outcome: GateOutcome | None, judged: Judged) -> str:
+    """Say the outcome, with the cell that decides it, and how many classes nothing was tested of."""
+    said, blind_spot = _outcome_said(config, outcome, judged), config.regression_set.blind_spot
+    return said if outcome in (None, "error") or not blind_spot else f"{said} {blind_spot}"
+
+
+def _outcome_said(config: GateConfig, outcome: GateOutcome | None, judged: Judged) -> str:
+    tolerance = f"{100 * config.request.tolerance:g} points"
+    cells = judged.cells
+    tested = [cell for cell in cells if cell.state not in ("skipped", "error")]
+    match outcome:
+        case None:
+            return "The gate has not ended."
+        case "failed":
+            found = in_state(cells, "failed")
+            cells_fail = f"{len(found)} of {judged.tested} cells regress by more than {tolerance}"
+            return f"Failed: {cells_fail}; {_said(found[0])}."
+        case "error":
+            missing = sum(cell.left_out for cell in cells)
+            return (
+                f"No verdict: the run did not answer every image; {missing} answers are missing in "
+                f"{len(cells)} cells."
+            )
+        case "inconclusive":
+            found = in_state(cells, "inconclusive")
+            if not found:
+                return "Inconclusive: no change has enough images for a test."
+            needed = found[0].needed
+            more = f"; about {needed} source images like these would tell" if needed else ""
+            return f"Inconclusive: {_said(found[0])}, and {tolerance} are allowed{more}."
+        case "passed":
+            largest = in_state(tested, "passed")[0]
+            by_class = judged.tested - len(tested)
+            of_class = f"none proven in {by_class} cells of a class" if by_class else "no class was tested"
+            within = f"no regression above {tolerance} in {len(tested)} cells, and {of_class}"
+            return f"Passed: {within}; the largest is {_said(largest)}."
+
+
+def _said(cell: GateCell) -> str:
+    return f"{cell.classifier} under {cell.name}: {points(cell.regression)}"
+
+
+def points(estimate: Estimate) -> str:
+    """Return an estimate in percentage points with its interval and n."""
+    if estimate.estimate is None or estimate.low is None or estimate.high is None:
+        return f"- (n={estimate.n})"
+    figures = (f"{100 * value:+.1f}" for value in (estimate.estimate, estimate.low, estimate.high))
+    return "{} points [{}, {}] (n={})".format(*figures, estimate.n)

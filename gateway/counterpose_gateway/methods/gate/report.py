@@ -10,7 +10,7 @@ from counterpose_core.contract.recipes import is_recipe
 from counterpose_core.contract.runs import Run
 from counterpose_core.gate import LEAST_UNITS
 from counterpose_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, OPERATION_SOURCE_TYPE
-from counterpose_gateway.methods.gate.verdict import points
+from counterpose_gateway.methods.gate.errors import points
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album
 

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Sequence
 from counterpose_core.contract.gates import GateConfig, GateExample, GateItem, GateSummary, outcome_of
 from counterpose_core.contract.runs import Run
 from counterpose_core.types import FINAL_RUN_STATES, Cost
-from counterpose_gateway.methods.gate.cells import judge
-from counterpose_gateway.methods.gate.errors import unanswered_pairs
+from counterpose_gateway.methods.gate.errors import judge, unanswered_pairs, verdict
 from counterpose_gateway.methods.gate.regression_set import untested_classes
-from counterpose_gateway.methods.gate.verdict import verdict
 from counterpose_gateway.runs.recorded import recorded_config
 from counterpose_gateway.summaries.accounting import count_reasons
 

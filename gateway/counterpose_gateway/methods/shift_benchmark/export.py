@@ -1,4 +1,7 @@
-"""The records and the card of an exported shift benchmark."""
+"""The records and the card of an exported shift benchmark.
+
+The pairs of a shift benchmark that a gate classifies again: base and shifted image of one seed.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from collections.abc import Iterable, Iterator
 
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.shift_benchmarks import ImageItem, ImageResult
-from counterpose_core.types import Estimate
+from counterpose_core.gate.regression_set import FrozenPair
+from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.types import BlobRef, Estimate
 from counterpose_gateway.exports.card import Card
 from counterpose_gateway.exports.records import Origin, Record, answers_of
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED
@@ -99,3 +104,29 @@ def _scores(result: ImageResult) -> dict[str, float | None]:
         "shift_similarity": result.shift_similarity,
     }
     return scores | {f"p_true {name}": prediction.p_true for name, prediction in result.predictions.items()}
+
+
+def shifted_pairs(summary: ShiftBenchmarkSummary, items: Iterable[ImageItem]) -> Iterator[FrozenPair]:
+    """Yield each generated image of a shift with the base image of its seed, if the thresholds keep both.
+
+    Images that were found have no counterpart without the shift.
+    """
+    kept = [
+        (item, item.result)
+        for item in items
+        if item.state == "done"
+        and item.result is not None
+        and item.result.image_source in GENERATED
+        and filter_verdict(item.result, item.label, summary) == "kept"
+    ]
+    base: dict[tuple[str, str, int], BlobRef] = {
+        (result.image_source, item.label, item.slot): result.image
+        for item, result in kept
+        if result.shift == BASE
+    }
+    several = len({result.image_source for _, result in kept}) > 1
+    for item, result in kept:
+        source = base.get((result.image_source, item.label, item.slot))
+        if source is not None and result.shift != BASE:
+            change = f"{result.shift} by {result.image_source}" if several else result.shift
+            yield FrozenPair(change, item.label, unit=source, source=source, image=result.image)

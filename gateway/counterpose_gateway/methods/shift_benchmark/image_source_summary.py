@@ -1,4 +1,7 @@
-"""The summary of one image source: its yields, the effect of each shift, and its cost."""
+"""The summary of one image source: its yields, the effect of each shift, and its cost.
+
+The verdict on a shift: how sure it is that it costs the models accuracy, in the words of stress tests.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from counterpose_core.contract.findings import FindingState
 from counterpose_core.contract.shift_benchmark_summary import (
     ClassCondition,
     ConditionSummary,
@@ -22,19 +26,17 @@ from counterpose_core.contract.shift_thresholds import ThresholdInForce
 from counterpose_core.shift_benchmark.accuracy_line import Slope
 from counterpose_core.shift_benchmark.benchmark import ShiftRow, shift_benchmark
 from counterpose_core.shift_benchmark.generator_error import with_generator_error
-from counterpose_core.shift_benchmark.generator_gap import ConfounderGap
+from counterpose_core.shift_benchmark.generator_gap import ConfounderGap, Confounding
 from counterpose_core.shift_benchmark.image_quality import ImageSourceQuality, image_source_quality
 from counterpose_core.shift_benchmark.shift_effect import ShiftEffect
 from counterpose_core.shift_benchmark.shift_filter import ConditionYield, Verdicts, Yield, yields
 from counterpose_core.statistics.bootstrap import proportion
-from counterpose_gateway.methods.shift_benchmark.columns import Usage
+from counterpose_gateway.methods.shift_benchmark.columns import Usage, count_unanswered
 from counterpose_gateway.methods.shift_benchmark.evidence import (
     ImageSourceEvidence,
     RealEvidence,
 )
 from counterpose_gateway.methods.shift_benchmark.images import NOT_FOUND
-from counterpose_gateway.methods.shift_benchmark.unanswered import count_unanswered
-from counterpose_gateway.methods.shift_benchmark.verdict import state_of
 from counterpose_gateway.steps.estimator import Estimator
 from counterpose_gateway.steps.generation import POLICY
 from counterpose_gateway.steps.objectionable import OBJECTIONABLE
@@ -239,3 +241,30 @@ def gap_row(gap: ConfounderGap | None) -> GapSummary | None:
 
 def _slope(slope: Slope) -> SlopeSummary:
     return SlopeSummary.model_validate(slope, from_attributes=True)
+
+
+SIGNIFICANCE_LEVEL = 0.05
+"""A shift is shown to change accuracy if its p-value after Holm's correction is below."""
+
+MARGIN = 0.10
+"""The models hold under a shift if a mean loss of accuracy as large is ruled out."""
+
+
+def is_significant(effect: EffectSummary | None) -> bool:
+    """Whether a shift is shown to change accuracy."""
+    return effect is not None and effect.p_adjusted < SIGNIFICANCE_LEVEL
+
+
+def state_of(effect: EffectSummary | None, confounding: Confounding | None) -> FindingState:
+    """The state of a shift: ``test-unfit`` replaces what its impact alone would say.
+
+    A loss is only ``suspected`` to be the shift's as long as the generator alone may cost as much, or no real
+    images tell what it costs.
+    """
+    if effect is None:
+        return "cannot-tell"
+    if confounding == "confounded":
+        return "test-unfit"
+    if is_significant(effect) and (effect.impact.estimate or 0.0) > 0.0:
+        return "breaks" if confounding == "not-confounded" else "suspected"
+    return "holds" if effect.impact.high is not None and effect.impact.high < MARGIN else "cannot-tell"

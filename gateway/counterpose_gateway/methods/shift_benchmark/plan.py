@@ -22,8 +22,13 @@ from counterpose_core.suite import Suite
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.types import FINAL_RUN_STATES, BlobRef
 from counterpose_gateway.methods.shift_benchmark.cells import examples, plan_items
-from counterpose_gateway.methods.shift_benchmark.conditions import conditions, pointer
-from counterpose_gateway.methods.shift_benchmark.datasets import InputDatasets, check_datasets, datasets_of
+from counterpose_gateway.methods.shift_benchmark.datasets import (
+    InputDatasets,
+    check_datasets,
+    conditions,
+    datasets_of,
+    pointer,
+)
 from counterpose_gateway.methods.shift_benchmark.retrieval import retrieval_manifest
 from counterpose_gateway.records.items import Plan, PlannedItem
 from counterpose_gateway.runs.context import RunContext

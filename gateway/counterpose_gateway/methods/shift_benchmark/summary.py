@@ -23,19 +23,18 @@ from counterpose_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from counterpose_core.statistics.bootstrap import Flags
 from counterpose_core.types import Cost
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED
-from counterpose_gateway.methods.shift_benchmark.columns import ImageColumns, Usage
+from counterpose_gateway.methods.shift_benchmark.columns import ImageColumns, Usage, summarize_unanswered
 from counterpose_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence, RealEvidence
 from counterpose_gateway.methods.shift_benchmark.image_source_summary import (
     has_class_figures,
     summarize_image_source,
 )
+from counterpose_gateway.methods.shift_benchmark.images import UnreadableImages, unreadable_notes
 from counterpose_gateway.methods.shift_benchmark.thresholds import (
     ThresholdsByForm,
     summarize_real,
     thresholds_in_force,
 )
-from counterpose_gateway.methods.shift_benchmark.unanswered import summarize_unanswered
-from counterpose_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages, unreadable_notes
 from counterpose_gateway.reports.text import truncate_list
 from counterpose_gateway.runs.recorded import recorded_config
 from counterpose_gateway.steps.estimator import Estimator

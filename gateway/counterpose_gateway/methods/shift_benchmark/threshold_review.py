@@ -1,10 +1,14 @@
-"""The paper's procedure for shift thresholds: images around percentiles, and a reviewer's answers."""
+"""The paper's procedure for shift thresholds: images around percentiles, and a reviewer's answers.
+
+Thresholds of a benchmark: images to inspect, recorded decisions, and the thresholds in force.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from counterpose_core.contract.shift_benchmarks import (
     BenchmarkShift,
@@ -15,6 +19,8 @@ from counterpose_core.contract.shift_thresholds import (
     InspectedImage,
     Inspection,
     Inspections,
+    ShiftThresholdDecision,
+    ShiftThresholds,
     ShiftThresholdSet,
 )
 from counterpose_core.errors import InvalidRequest, NotFound
@@ -24,7 +30,11 @@ from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words
 from counterpose_core.types import FINAL_ITEM_STATES, BlobRef
 from counterpose_gateway.methods.shift_benchmark.cells import Cell
+from counterpose_gateway.methods.shift_benchmark.thresholds import thresholds_in_force
 from counterpose_gateway.records.recorded_items import RecordedItem
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 _LONGEST_AUTHOR = 200
 
@@ -174,3 +184,55 @@ def _accepted(
 
 def _inspected(seen: ShiftImages, index: int) -> InspectedImage:
     return InspectedImage.model_validate(seen.images[index], from_attributes=True)
+
+
+def inspect_shift(run_id: str, shift: str, image_source: ImageSource | None, ledger: Ledger) -> Inspections:
+    """Return the images to inspect before a shift's threshold is set.
+
+    Args:
+        run_id: The benchmark.
+        shift: The shift by its name.
+        image_source: The image source of the images to inspect; None means the benchmark's first.
+        ledger: The ledger that holds the benchmark's items.
+
+    Raises:
+        NotFound: the run or the shift does not exist.
+        InvalidRequest: the benchmark does not have this image source.
+        DatasetEmpty: the shift has no image yet.
+    """
+    return inspect(_shift_images(run_id, shift, image_source, ledger))
+
+
+def set_threshold(run_id: str, shift: str, body: ShiftThresholdSet, ledger: Ledger) -> ShiftThresholdDecision:
+    """Record a reviewer's decision, and return the recorded form.
+
+    Args:
+        run_id: The benchmark.
+        shift: The shift by its name.
+        body: The decision.
+        ledger: The ledger that holds the benchmark's items and records the decision.
+
+    Raises:
+        NotFound: the run or the shift does not exist.
+        InvalidRequest, DatasetEmpty: the decision is not valid; see `threshold_review.decision_of`.
+    """
+    seen = _shift_images(run_id, shift, body.image_source, ledger)
+    return ledger.decisions.add(run_id, decision_of(seen, body, ledger.now()))
+
+
+def list_thresholds(run_id: str, ledger: Ledger) -> ShiftThresholds:
+    """Return the thresholds in force and all recorded decisions.
+
+    Raises:
+        NotFound: the run does not exist.
+    """
+    config, decisions = _config(run_id, ledger), ledger.decisions.of_run(run_id)
+    return ShiftThresholds(in_force=thresholds_in_force(config, decisions), decisions=decisions)
+
+
+def _shift_images(run_id: str, shift: str, image_source: ImageSource | None, ledger: Ledger) -> ShiftImages:
+    return ShiftImages.of(ledger.items.recorded(run_id), _config(run_id, ledger), shift, image_source)
+
+
+def _config(run_id: str, ledger: Ledger) -> ShiftBenchmarkConfig:
+    return ShiftBenchmarkConfig.model_validate(ledger.runs.get(run_id).resolved_config)

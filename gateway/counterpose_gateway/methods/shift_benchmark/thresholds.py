@@ -19,8 +19,8 @@ from counterpose_core.shift_benchmark.object_thresholds import ObjectThresholds,
 from counterpose_core.shift_benchmark.shifts import BASE
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.coded import Floats
+from counterpose_gateway.methods.shift_benchmark.columns import count_unanswered
 from counterpose_gateway.methods.shift_benchmark.evidence import RealEvidence
-from counterpose_gateway.methods.shift_benchmark.unanswered import count_unanswered
 
 _EVERYTHING = -np.inf
 """The threshold of a class without real images: every image passes."""

@@ -18,16 +18,18 @@ from counterpose_core.contract.shift_benchmarks import ImageItem
 from counterpose_core.shift_benchmark.complete_cases import LEAST_ANSWERED
 from counterpose_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_gateway.methods.shift_benchmark.image_source_summary import is_significant
 from counterpose_gateway.methods.shift_benchmark.report.first_screen import (
+    THUMBNAIL,
     bars,
     counted_images,
+    grids,
     hardest_shift,
     headline,
     model_cells,
     ranked,
     strip,
 )
-from counterpose_gateway.methods.shift_benchmark.report.grid import THUMBNAIL, grids
 from counterpose_gateway.methods.shift_benchmark.report.plots import (
     AccuracyLine,
     accuracy_lines,
@@ -35,7 +37,6 @@ from counterpose_gateway.methods.shift_benchmark.report.plots import (
     passed_plot,
     similarity_plot,
 )
-from counterpose_gateway.methods.shift_benchmark.verdict import is_significant
 from counterpose_gateway.reports import numbers
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album

@@ -6,7 +6,7 @@ import pytest
 
 from counterpose_core.errors import PromptTooLong
 from counterpose_core.suite import load_suite
-from counterpose_gateway.methods.shift_benchmark.conditions import conditions, find_condition, pointer
+from counterpose_gateway.methods.shift_benchmark.datasets import conditions, find_condition, pointer
 from fakes.benchmarks import benchmark_request
 from fakes.world import fake_suite
 

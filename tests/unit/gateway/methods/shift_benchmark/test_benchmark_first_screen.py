@@ -12,19 +12,20 @@ from counterpose_core.contract.shift_benchmark_summary import (
     ShiftSummary,
 )
 from counterpose_core.types import Estimate
+from counterpose_gateway.methods.shift_benchmark.image_source_summary import state_of
 from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from counterpose_gateway.methods.shift_benchmark.report.first_screen import (
     SHOWN_PAIRS,
+    Grid,
     bars,
+    grids,
     hardest_shift,
     headline,
     model_cells,
     note_of,
     strip,
 )
-from counterpose_gateway.methods.shift_benchmark.report.grid import Grid, grids
 from counterpose_gateway.methods.shift_benchmark.report.report import render
-from counterpose_gateway.methods.shift_benchmark.verdict import state_of
 from counterpose_gateway.reports.images import Album
 from fakes.benchmark_answers import a_benchmark_summary
 from fakes.pages import text_of

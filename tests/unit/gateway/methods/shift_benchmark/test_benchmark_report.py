@@ -12,7 +12,7 @@ from PIL import Image
 
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.errors import ArtifactMissing
-from counterpose_gateway.methods.shift_benchmark.report.grid import SHOWN_SEEDS, grids
+from counterpose_gateway.methods.shift_benchmark.report.first_screen import SHOWN_SEEDS, grids
 from counterpose_gateway.methods.shift_benchmark.report.plots import (
     OTHER,
     accuracy_lines,

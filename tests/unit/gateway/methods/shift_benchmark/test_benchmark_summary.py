@@ -17,8 +17,8 @@ from counterpose_core.shift_benchmark.benchmark import shift_benchmark
 from counterpose_gateway.methods.shift_benchmark import image_source_summary
 from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from counterpose_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence
+from counterpose_gateway.methods.shift_benchmark.image_source_summary import state_of
 from counterpose_gateway.methods.shift_benchmark.summary import summarize
-from counterpose_gateway.methods.shift_benchmark.verdict import state_of
 from counterpose_gateway.steps.estimator import Estimator
 from fakes.recorded_benchmarks import BASE, IMAGE, PENCIL, SNOW, Benchmark, recorded_config
 from fakes.simulated_answers import World

@@ -12,9 +12,9 @@ import pytest
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.shift_benchmarks import RetrievalManifest
 from counterpose_core.errors import StorageError, UnknownDataset
+from counterpose_gateway.methods.shift_benchmark.images import UnreadableImages, store_unreadable
 from counterpose_gateway.methods.shift_benchmark.report.report import render
 from counterpose_gateway.methods.shift_benchmark.summary import summarize
-from counterpose_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages, store_unreadable
 from fakes.recorded_benchmarks import Benchmark, recorded_config
 from fakes.store import FakeStore
 

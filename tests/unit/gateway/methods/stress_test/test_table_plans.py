@@ -117,7 +117,7 @@ def in_ledger(folder: Path, sources: Sequence[Source]) -> SourceTable:
 def test_a_ledger_reads_the_same_table_with_captions_by_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counterpose_gateway.ledger.datasets.source_tables._READ_AT_ONCE", 64)
+    monkeypatch.setattr("counterpose_gateway.ledger.datasets.sources._READ_AT_ONCE", 64)
     sources = [random_sources(1), random_sources(2), random_sources(3)]
     every = [one for some in sources for one in some]
     assert len(every) > PAGE
