@@ -30,8 +30,8 @@ from counterpose_core.tracing import tracing_to
 from counterpose_gateway.app import bare_app, create_admin_app, create_app
 from counterpose_gateway.commands import keys as quota_commands
 from counterpose_gateway.commands.keys import add_commands, manage_keys, print_log
+from counterpose_gateway.http.request_head import Caller
 from counterpose_gateway.http.server import allow_connections, prepare_event_loop, serve_together, server_of
-from counterpose_gateway.http.tenancy import Caller
 from counterpose_gateway.images.intake import register_folder
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports.importer import Importer

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.progress.following import FollowedRuns
-from counterpose_gateway.progress.progress import wait_for_end
+from counterpose_gateway.progress.following import FollowedRuns, wait_for_end
 from counterpose_gateway.progress.status import RunStatus, StatusText
 
 

@@ -11,8 +11,7 @@ from typing import TypeVar, cast
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.progress.following import FollowedRuns
-from counterpose_gateway.progress.progress import event_stream, first_event_id
+from counterpose_gateway.progress.following import FollowedRuns, event_stream, first_event_id
 from counterpose_gateway.records.items import Plan
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.submission import submit_planned

@@ -15,7 +15,7 @@ from counterpose_core.types import RunKind
 from counterpose_gateway import ledger as ledger_module
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.database.lease_time import Steady
-from counterpose_gateway.ledger.runs import cancellations, resumptions
+from counterpose_gateway.ledger.runs import cancellations
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.progress import following
 from counterpose_gateway.records import pace
@@ -160,7 +160,7 @@ def simulated(world: World) -> Iterator[None]:
         (large_plans, "STORED_AT_CREATION", 6),
         # So that small runs are also cancelled and resumed in several transactions.
         (cancellations, "CANCELLED_AT_ONCE", few),
-        (resumptions, "RESUMED_AT_ONCE", few),
+        (cancellations, "RESUMED_AT_ONCE", few),
     ]
     with ExitStack() as stack:
         stack.enter_context(world.loop.in_charge())

@@ -23,10 +23,15 @@ from counterpose_core.types import is_loopback
 from counterpose_gateway.access.key_ring import OF_SETTINGS, Holder, KeyRing
 from counterpose_gateway.http.bodies import Bodies, Limit
 from counterpose_gateway.http.rate_limits import CallerLimits
-from counterpose_gateway.http.request_head import SAFE_METHODS, bearer, host_of, require_own_origin
+from counterpose_gateway.http.request_head import (
+    SAFE_METHODS,
+    bearer,
+    host_of,
+    require_own_origin,
+    tell_caller,
+)
 from counterpose_gateway.http.sessions import COOKIE, Sessions
 from counterpose_gateway.http.signed_urls import SignedUrls
-from counterpose_gateway.http.tenancy import tell_caller
 from counterpose_gateway.records.access_keys import AccessEntry
 from counterpose_gateway.settings import GatewaySettings
 

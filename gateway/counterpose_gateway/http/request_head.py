@@ -1,17 +1,24 @@
 """The head of a request: its API key, and one Host header, which names a host and a port alone.
 
 Whose page asks: a browser names the origin of each change, and only our own pages may ask for one.
+
+Who calls: told by the edge, which knows the key, and read where the routes get their context.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
 from counterpose_core.errors import ForeignOrigin, MalformedRequest
+from counterpose_gateway.access.key_ring import Holder
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 # RFC 9110 and 3986, without the empty host and without the percent signs that no name on a network has.
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._~!$&'()*+,;=-]{1,255})(?::[0-9]{0,5})?")
@@ -97,3 +104,26 @@ def is_own(origin: str, host: str) -> bool:
         return (told.hostname, told.port or port) == (asked.hostname, asked.port or port)
     except ValueError:
         return False
+
+
+_NAME = "counterpose.caller"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Whose objects a request is about, and whether it came with a key."""
+
+    tenant: str = DEFAULT_TENANT
+    has_key: bool = False
+
+
+def tell_caller(scope: MutableMapping[str, Any], holder: Holder | None) -> None:
+    """Note who makes a request; None for a gateway that wants no key, or an address that needs none."""
+    scope[_NAME] = Caller() if holder is None else Caller(holder.tenant, has_key=True)
+
+
+def caller_in(scope: MutableMapping[str, Any]) -> Caller:
+    """Return who makes a request that passed the edge; of any other there is no answer to give."""
+    caller = scope[_NAME]
+    assert isinstance(caller, Caller)  # `tell_caller` put it there
+    return caller

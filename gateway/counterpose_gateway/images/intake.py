@@ -1,4 +1,7 @@
-"""Dataset intake: from uploaded bytes to stored images, each checked separately."""
+"""Dataset intake: from uploaded bytes to stored images, each checked separately.
+
+Intake of masks: what comes with an image is checked against it and packed for the store.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,9 @@ from counterpose_core.errors import (
     RequestError,
     error_for,
 )
-from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, decode_image
+from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, Pixels, decode_image
 from counterpose_core.images.file_structure import MAX_CHUNKS
+from counterpose_core.images.masks import alpha_mask, file_mask, mask_pixels, outline_mask
 from counterpose_core.images.packing import PackedImage, pack
 from counterpose_core.text.folder_names import notes_on_names
 from counterpose_core.text.plain_text import (
@@ -37,7 +41,6 @@ from counterpose_core.text.plain_text import (
     twin_key,
 )
 from counterpose_gateway.images.folder import RawSource, read_folder
-from counterpose_gateway.images.masks import packed_mask
 from counterpose_gateway.images.quota import Quotas, Room
 from counterpose_gateway.records.sources import NewSource
 
@@ -349,3 +352,30 @@ def _read_classes(path: Path) -> list[str] | None:
         raise InvalidRequest(
             f"{str(path)!r} is not a list of class names; write a JSON array of strings"
         ) from error
+
+
+def packed_mask(source: RawSource, content: bytes, pixels: Pixels) -> PackedImage | None:
+    """Return the mask of an image, or None if it has none: what was given with it, else its alpha channel.
+
+    Args:
+        source: what was given.
+        content: the file of the image.
+        pixels: the image as it is stored.
+
+    Raises:
+        RequestError: the mask that was given is refused; the pointer names it.
+    """
+    try:
+        if source.mask is None:
+            matte = alpha_mask(content)
+        elif isinstance(source.mask, Outline):
+            outline = source.mask
+            matte = outline_mask(outline.polygons, (outline.width, outline.height), content)
+        elif source.mask:
+            matte = file_mask(source.mask, content)
+        else:
+            raise ImageUndecodable("the mask is unreadable or not base64; send the file's bytes in base64")
+    except RequestError as error:
+        field = "outline" if isinstance(source.mask, Outline) else "mask_base64"
+        raise type(error)(f"{source.filename!r}: {error.detail}", pointer=f"/{field}") from error
+    return None if matte is None else pack(mask_pixels(matte, pixels))

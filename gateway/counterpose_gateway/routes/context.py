@@ -17,9 +17,9 @@ from counterpose_core.contract.services import CircuitState, ServiceState, Store
 from counterpose_core.text_form import TextForm
 from counterpose_gateway.access.key_ring import KeyRing
 from counterpose_gateway.http.metrics import Metrics
+from counterpose_gateway.http.request_head import Caller, caller_in
 from counterpose_gateway.http.sessions import Sessions
 from counterpose_gateway.http.signed_urls import SignedUrls
-from counterpose_gateway.http.tenancy import Caller, caller_in
 from counterpose_gateway.images.own_blobs import OwnBlobs
 from counterpose_gateway.jobs.ray_cluster import Clusters
 from counterpose_gateway.ledger import Ledger

@@ -25,7 +25,7 @@ from counterpose_core.types import Cosine, ItemKind, ItemState, RunKind, RunStat
 from counterpose_gateway.http.listening import while_connected
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.progress.progress import (
+from counterpose_gateway.progress.following import (
     LONGEST_WAIT_SECONDS,
     MEDIA_TYPE,
     event_response,

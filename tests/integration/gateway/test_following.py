@@ -15,9 +15,15 @@ from counterpose_core.contract.runs import RunEvent
 from counterpose_core.errors import BackendUnavailable
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.runs.status import Events
-from counterpose_gateway.progress import following, progress
-from counterpose_gateway.progress.following import FollowedRuns, Told
-from counterpose_gateway.progress.progress import event_response, event_stream, first_event_id, wait_for_end
+from counterpose_gateway.progress import following
+from counterpose_gateway.progress.following import (
+    FollowedRuns,
+    Told,
+    event_response,
+    event_stream,
+    first_event_id,
+    wait_for_end,
+)
 from counterpose_gateway.progress.status import RunStatus
 from fakes.ledgers import create_run, done, finish_all, lease
 
@@ -111,7 +117,7 @@ async def test_a_listener_that_takes_nothing_holds_no_other(ledger: Ledger, foll
 async def test_a_listener_whose_connection_takes_nothing_is_left(
     ledger: Ledger, followed: FollowedRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "STALLED_SECONDS", 0.05)
+    monkeypatch.setattr(following, "STALLED_SECONDS", 0.05)
     run = create_run(ledger, sources=1)
 
     async def send(message: Message) -> None:

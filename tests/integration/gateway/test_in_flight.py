@@ -12,8 +12,7 @@ from sqlalchemy import event
 from starlette.types import Message, Receive, Scope, Send
 
 from counterpose_core.errors import RateLimited
-from counterpose_gateway.http.in_flight import InFlight, Room
-from counterpose_gateway.http.turns import Turns
+from counterpose_gateway.http.in_flight import InFlight, Room, Turns
 from counterpose_gateway.progress import following
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run

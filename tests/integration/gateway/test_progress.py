@@ -11,8 +11,13 @@ from counterpose_core.contract.runs import RunEvent
 from counterpose_core.errors import NotFound
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.progress import following
-from counterpose_gateway.progress.following import FollowedRuns
-from counterpose_gateway.progress.progress import event_response, event_stream, first_event_id, wait_for_end
+from counterpose_gateway.progress.following import (
+    FollowedRuns,
+    event_response,
+    event_stream,
+    first_event_id,
+    wait_for_end,
+)
 from counterpose_gateway.progress.status import RunStatus
 from fakes.following import sent_fields
 from fakes.ledgers import create_run, done, finish_all, lease

@@ -11,7 +11,7 @@ import pytest
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import NotFound
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.progress.progress import result_lines
+from counterpose_gateway.progress.following import result_lines
 from counterpose_gateway.records.outcomes import Failed, Filtered
 from fakes.ledgers import create_run, done, finish_all, lease
 

@@ -18,9 +18,8 @@ from starlette.types import Message
 
 from counterpose_core.contract.runs import Item, Run, RunEvent
 from counterpose_core.contract.stress_tests import StressTestSummary
-from counterpose_gateway.progress import following, progress
-from counterpose_gateway.progress.following import FollowedRuns
-from counterpose_gateway.progress.progress import event_response, first_event_id
+from counterpose_gateway.progress import following
+from counterpose_gateway.progress.following import FollowedRuns, event_response, first_event_id
 from fakes.gateway import FakeGateway, fake_gateway
 
 ROOT = "/v1/stress-tests"
@@ -230,7 +229,7 @@ async def test_a_last_event_id_from_the_future_does_not_hide_the_end(finished: F
 async def test_a_silent_stream_sends_heartbeats_until_the_next_event(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(following, "HEARTBEAT_SECONDS", 0.01)
     monkeypatch.setattr(following, "LOOK_SECONDS", 0.01)
     await gateway.upload("demo", 1)
     run = await created(gateway)

@@ -10,8 +10,7 @@ from counterpose_core.errors import NotFound, RunNotCancellable, RunNotResumable
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.database.engine import Database
 from counterpose_gateway.ledger.tables import schema
-from counterpose_gateway.progress.following import FollowedRuns
-from counterpose_gateway.progress.progress import event_stream
+from counterpose_gateway.progress.following import FollowedRuns, event_stream
 from counterpose_gateway.records.items import LeasedStage
 from counterpose_gateway.records.outcomes import Failed
 from fakes.following import sent_fields, waited_for

@@ -15,7 +15,7 @@ from counterpose_core.errors import CounterposeError, IdempotencyConflict, NotFo
 from counterpose_core.types import RunKind, RunState
 from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.session import Session
-from counterpose_gateway.ledger.runs import cancellations, creation, deletions, resumptions
+from counterpose_gateway.ledger.runs import cancellations, deletions, transitions
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.items import LargeRun, PlannedItem
 from counterpose_gateway.records.pace import never
@@ -29,7 +29,7 @@ _NAMED_AT_ONCE = 500
 
 _RESTS = {
     "cancelling": cancellations.cancel_rest,
-    "resuming": resumptions.resume_rest,
+    "resuming": cancellations.resume_rest,
     "deleting": deletions.delete_rest,
 }
 """What goes on with a run, by the state that it is left in."""
@@ -81,7 +81,7 @@ class Runs:
         """
         # 128 random bits: the id of one run reveals nothing about another's.
         run_id = secrets.token_hex(16)
-        row = creation.new_run(self._session, run_id, len(items), staged) | {
+        row = transitions.new_run(self._session, run_id, len(items), staged) | {
             "kind": kind, "dataset": dataset, "config": config, "fingerprint": fingerprint,
             "parent": parent, "trace": trace, "tenant": self._session.tenant or DEFAULT_TENANT,
         }  # fmt: skip
@@ -90,9 +90,9 @@ class Runs:
         if plan_sources is not None:
             row |= self._more_to_plan(plan_sources)
         # Made before the transaction: the lock is held for the writing alone.
-        planned = creation.new_items(run_id, items)
+        planned = transitions.new_items(run_id, items)
         try:
-            return creation.write_run(self._session, row, planned, functions)
+            return transitions.write_run(self._session, row, planned, functions)
         except IntegrityError:
             # Two calls with one key raced; the unique column accepted one of them, whose run is the answer.
             known = None if idempotency_key is None else self.for_key(idempotency_key, fingerprint)
@@ -251,7 +251,7 @@ class Runs:
             RunNotResumable: it has not ended, or every item ended well.
             QuotaExceeded: its tenant has used up this month's quota.
         """
-        resumptions.resume(self._session, run_id, functions)
+        cancellations.resume(self._session, run_id, functions)
         return self.get(run_id)
 
     def delete(self, run_id: str) -> None:
