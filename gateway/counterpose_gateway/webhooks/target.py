@@ -1,7 +1,4 @@
-"""The address of a webhook: which ones are taken, and how one is posted to.
-
-Connections that end at a moment: a server that sends a byte now and then holds nobody for longer.
-"""
+"""The address of a webhook: which ones are taken, and how one is posted to."""
 
 from __future__ import annotations
 
@@ -9,10 +6,8 @@ import base64
 import hashlib
 import hmac
 import ipaddress
-import ssl
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 from urllib.parse import SplitResult, urlsplit
 
 import httpcore
@@ -28,6 +23,7 @@ from counterpose_core.errors import ImportRefused, InvalidRequest
 from counterpose_gateway.imports.guarded_https import PublicBackend, is_public, transport_over
 from counterpose_gateway.records.deliveries import LeasedDelivery
 from counterpose_gateway.version import VERSION
+from counterpose_http.deadline import DeadlineBackend
 
 SECRET_PREFIX = "whsec_"
 _SCHEME = "v1"
@@ -162,69 +158,11 @@ class Target:
             SIGNATURE_HEADER: signature(leased.secret, leased.message, timestamp, leased.body),
         }
         # A client for each message: targets have nothing in common, and no connection is kept.
-        transport = transport_over(DeadlineBackend(self._backend, self._seconds))
+        ends = time.monotonic() + self._seconds
+        transport = transport_over(DeadlineBackend(self._backend, lambda: ends - time.monotonic()))
         timeout = httpx.Timeout(self._seconds, connect=CONNECT_SECONDS)
         with (
             httpx.Client(transport=transport, trust_env=False, timeout=timeout) as http,
             http.stream("POST", leased.url, content=leased.body.encode(), headers=headers) as answer,
         ):
             return answer.status_code, answer.headers.get("location", "")
-
-
-class DeadlineBackend(httpcore.NetworkBackend):
-    """Dials by another backend; each wait of a connection ends ``seconds`` after the dialling."""
-
-    def __init__(
-        self,
-        backend: httpcore.NetworkBackend,
-        seconds: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._backend, self._seconds, self._clock = backend, seconds, clock
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.NetworkStream:
-        """Connect as the other backend does."""
-        ends = self._clock() + self._seconds
-        stream = self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
-        return _DeadlineStream(stream, lambda: ends - self._clock())
-
-
-class _DeadlineStream(httpcore.NetworkStream):
-    """A connection whose waits end when ``left`` returns no more seconds."""
-
-    def __init__(self, stream: httpcore.NetworkStream, left: Callable[[], float]) -> None:
-        self._stream, self._left = stream, left
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._wait(httpcore.ReadTimeout, timeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._wait(httpcore.WriteTimeout, timeout))
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,
-    ) -> httpcore.NetworkStream:
-        wait = self._wait(httpcore.ConnectTimeout, timeout)
-        return _DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, wait), self._left)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
-
-    def _wait(self, over: type[httpcore.TimeoutException], timeout: float | None) -> float:
-        left = self._left()
-        if left <= 0:
-            raise over("the deadline of the whole exchange has passed")
-        return left if timeout is None else min(left, timeout)
