@@ -16,6 +16,7 @@ from evaluation.load.fleet_services import LABEL
 from evaluation.load.ledger import bare_commits
 from evaluation.load.measuring import Load, row
 from evaluation.load.report import Growth, LoadRow
+from fakes.ledger_audit import violated, violated_totals
 
 GROUP = "fleet"
 WORKERS, HANDS = 8, 8
@@ -120,7 +121,7 @@ def _books(started: Fleet, run_id: str) -> Books:
     counts = run.request_counts
     ends = _number(started, f"SELECT count(*) FROM events WHERE message LIKE '% of {LABEL}: %'")
     again = _number(started, "SELECT coalesce(sum(attempts - 1), 0) FROM items WHERE attempts > 1")
-    findings = [*started.ledger.audit.run(run_id), *started.ledger.audit.totals()]
+    findings = [*violated(started.ledger, run_id), *violated_totals(started.ledger)]
     return Books(counts.total - counts.done - counts.filtered, again, ends - counts.total, findings)
 
 

@@ -20,6 +20,7 @@ from counterpose_core.contract.jobs import Job
 from counterpose_core.contract.runs import Item
 from counterpose_gateway.ledger import Ledger
 from fakes.killed_programs import Programs, Victim, started_programs
+from fakes.ledger_audit import violated
 from fakes.process_trees import title
 from fakes.ray_cluster import RayCluster, ray_cluster
 from fakes.store import image
@@ -52,7 +53,7 @@ def worked(ledger: Ledger, run_id: str) -> Worked:
     """Read a run that must be whole: ended well, each item once, the ledger's books in order."""
     run = ledger.runs.get(run_id)
     assert (run.state, run.request_counts.total) == ("completed", ITEMS), run
-    assert ledger.audit.run(run.id) == []
+    assert violated(ledger, run.id) == []
     items = list(ledger.items.of(run.id, Item))
     assert [item.ordinal for item in items] == list(range(ITEMS))
     # What an item took, and whom its group asked: of one that is done again alone, fewer services are asked.

@@ -19,6 +19,7 @@ from pydantic.main import IncEx
 from counterpose_core.contract.runs import RunItem
 from counterpose_gateway.ledger import Ledger
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ledger_worker import acknowledged
 from fakes.ledgers import migrated_file
 from fakes.mortal_worker import Moment, deep_snow, keep_shown, work_until
@@ -106,7 +107,7 @@ async def recorded(url: str, folder: Path, kind: Killed, run_id: str, log: Path 
     """What a run recorded, in the ledger and in the log of its workers."""
     async with fake_gateway(folder, ports=deep_snow, ledger=Ledger(url)) as gateway:
         assert gateway.ledger.runs.get(run_id).state == "completed"
-        assert gateway.ledger.audit.run(run_id) == []
+        assert violated(gateway.ledger, run_id) == []
         of_the_clock: IncEx = {"began_at", "ended_at", "service_seconds", "cost"}
         left_out: IncEx = {"id": True, "attempts": True, "result": of_the_clock}
         items = list(gateway.ledger.items.of(run_id, kind.item))

@@ -26,6 +26,7 @@ from counterpose_gateway.ledger import Ledger
 from counterpose_services.serving.serve_config import serve_config
 from counterpose_services.settings import ServiceSettings
 from fakes.killed_programs import Programs, started_programs, write_secret
+from fakes.ledger_audit import violated
 from fakes.postgres import free_port, postgres
 from fakes.process_trees import title
 from fakes.processes import look_until
@@ -119,7 +120,7 @@ class PhotographsCluster:
         look_until(lambda: self.ledger.runs.get(run_id).state in FINAL_RUN_STATES, seconds)
         run = self.ledger.runs.get(run_id)
         assert run.state == "completed", run
-        assert self.ledger.audit.run(run_id) == []
+        assert violated(self.ledger, run_id) == []
         items = list(self.ledger.items.of(run_id, Item))
         assert [item.ordinal for item in items] == list(range(run.request_counts.total))
         return items, sum(item.attempts - 1 for item in items)

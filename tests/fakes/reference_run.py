@@ -24,6 +24,7 @@ from counterpose_core.contract.runs import Item
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import Ledger
 from fakes.killed_programs import VICTIMS, Programs, started_programs
+from fakes.ledger_audit import violated
 from fakes.ledgers import migrated_file
 from fakes.processes import look_until
 from fakes.shared_world import KeptShown, SharedStore
@@ -116,7 +117,7 @@ class ReferenceRuns:
         while not self.is_over(run_id):
             assert time.monotonic() < deadline, f"the run goes on after {seconds:g} s: {self._poll(run_id)}"
             time.sleep(0.2)
-        assert self.ledger.audit.run(run_id) == []
+        assert violated(self.ledger, run_id) == []
         found = Client(http=self.http).stress_tests.get(run_id).audit(self.folder / "store")
         assert found.violations == []
         items = list(self.ledger.items.of(run_id, Item))

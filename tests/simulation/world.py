@@ -26,6 +26,7 @@ from counterpose_gateway.worker import shared_ledger
 from counterpose_gateway.worker import worker as worker_module
 from counterpose_gateway.worker.planner import Planner
 from counterpose_gateway.worker.worker import Worker
+from fakes.ledger_audit import violated, violated_totals
 from simulation.database import empty_ledger, shared_database
 from simulation.disk import Disk, store_on
 from simulation.faults import Faults, Point
@@ -113,9 +114,9 @@ class World:
         self.faults.are_over = True
         _, ledger = self.new_process("gateway")
         for run in ledger.runs.page().runs:
-            for wrong in ledger.audit.run(run.id):
+            for wrong in violated(ledger, run.id):
                 self.judge.found(f"audit: run {run.id}: {wrong}")
-        for wrong in ledger.audit.totals():
+        for wrong in violated_totals(ledger):
             self.judge.found(f"audit: {wrong}")
 
     async def _work(self, process: Process, ledger: Ledger, stop: asyncio.Event) -> None:

@@ -18,7 +18,6 @@ from counterpose_gateway.ledger.idempotency import Idempotency
 from counterpose_gateway.ledger.items.items import Items
 from counterpose_gateway.ledger.jobs import Jobs
 from counterpose_gateway.ledger.measurements import MeasurementRows
-from counterpose_gateway.ledger.runs.audit import Audit
 from counterpose_gateway.ledger.runs.decisions import Decisions
 from counterpose_gateway.ledger.runs.runs import Runs
 from counterpose_gateway.ledger.runs.stages import Stages
@@ -61,7 +60,6 @@ class Ledger:
         self.events = Events(session)
         self.status = Status(session)
         self.decisions = Decisions(session)
-        self.audit = Audit(session)
         self.items = Items(session)
         self.datasets = Datasets(session)
         self.imports = Imports(session)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from counterpose_core.types import Cost
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.tables import schema, totals
 from counterpose_gateway.records.measurements import Measurements, WorkerReading
@@ -54,11 +53,6 @@ class MeasurementRows:
         """Return how many runs have not ended, as the ledger keeps it."""
         with self._session.reading() as connection:
             return totals.active_runs(connection)
-
-    def total_cost(self) -> Cost:
-        """Return the cost of the recorded items of all runs, deleted ones too, as the ledger keeps it."""
-        with self._session.reading() as connection:
-            return totals.total_cost(connection)
 
     def add_counts(self, counts: Mapping[str, float]) -> None:
         """Add what a process has counted since it told last."""

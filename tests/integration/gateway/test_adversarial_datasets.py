@@ -18,6 +18,7 @@ from counterpose_core.contract.editor import GENERATED_KIND
 from counterpose_core.contract.runs import Run
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import FAILS_ELSEWHERE, FAILS_IN_SNOW, hunted_services
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock
 from fakes.store import image
 from fakes.world import Shown
@@ -70,7 +71,7 @@ async def made(gateway: FakeGateway, body: dict[str, Any]) -> AdversarialDataset
     await gateway.worker().work_off()
     ended = (await gateway.http.get(f"/v1/runs/{run.id}")).json()
     assert ended["state"] in ("completed", "completed_with_failures"), ended
-    assert gateway.ledger.audit.run(run.id) == []
+    assert violated(gateway.ledger, run.id) == []
     summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     assert summary.status_code == 200, summary.text
     return AdversarialDatasetSummary.model_validate_json(summary.content)

@@ -32,6 +32,7 @@ from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.services.clients import services_of
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock
 from fakes.ports import FakeCaptioner, FakeClassifiers, FakeScorer, fake_services, refusing
 from fakes.problems import problem
@@ -75,7 +76,7 @@ async def run_to_its_end(gateway: FakeGateway, services: Services, clock: Clock,
         clock.now += 60
     found = Run.model_validate((await gateway.http.get(f"/v1/runs/{run}")).json())
     assert found.request_counts.pending == 0
-    assert gateway.ledger.audit.run(run) == []
+    assert violated(gateway.ledger, run) == []
     report = await gateway.http.get(f"/v1/runs/{run}/report")
     assert report.status_code == 200
     summary = StressTestSummary.model_validate_json(

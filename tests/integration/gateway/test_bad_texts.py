@@ -20,6 +20,7 @@ from counterpose_core.errors import InvalidRequest, PromptTooLong
 from counterpose_gateway.images.intake import register_folder
 from counterpose_gateway.records.sources import NewSource
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock, new_ledger
 from fakes.ports import FakeEditor, fake_services, refusing
 from fakes.problems import problem
@@ -236,7 +237,7 @@ async def test_an_overlong_caption_fails_its_items_and_is_never_truncated(
         run = (await gateway.http.post(ROOT, json=body)).json()["id"]
         await gateway.worker(fake_services(gateway.world, editor=editor)).work_off()
         items = list(gateway.ledger.items.all(run))
-        assert gateway.ledger.audit.run(run) == []
+        assert violated(gateway.ledger, run) == []
     failed = [item for item in items if item.state == "failed"]
     assert {(item.label, item.code, item.attempts) for item in failed} == {("sled", TOO_LONG, 1)}
     assert any(item.state == "done" for item in items if item.label == "boat")

@@ -28,6 +28,7 @@ from fakes.hunted_world import (
     HuntEditor,
     hunted_services,
 )
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock
 from fakes.ports import refusing
 from fakes.world import FakeWorld
@@ -64,7 +65,7 @@ async def hunted(
     await gateway.worker(services).work_off()
     ended = (await gateway.http.get(f"/v1/runs/{run.id}")).json()
     assert ended["state"] in ("completed", "completed_with_failures"), ended
-    assert gateway.ledger.audit.run(run.id) == []
+    assert violated(gateway.ledger, run.id) == []
     summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     assert summary.status_code == 200, summary.text
     return BugHuntSummary.model_validate_json(summary.content)

@@ -10,6 +10,7 @@ from sqlalchemy import Table, select
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.tables import schema
 from evaluation.load.bulk import load_run, load_runs
+from fakes.ledger_audit import violated, violated_totals
 from fakes.ledgers import create_run, finish_all
 
 
@@ -38,10 +39,10 @@ def test_a_copied_run_of_1_000_items_equals_one_that_the_product_writes(
 
 def test_a_copied_run_is_worked_off_like_any_other(ledger: Ledger, url: str) -> None:
     run_id = load_run(ledger, url, sources=4, per_source=3)
-    assert (ledger.audit.run(run_id), ledger.audit.totals()) == ([], [])
+    assert (violated(ledger, run_id), violated_totals(ledger)) == ([], [])
     finish_all(ledger)
     assert ledger.runs.get(run_id).request_counts.done == 12
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_copied_runs_differ_in_id_and_time_alone(ledger: Ledger, url: str) -> None:
@@ -52,6 +53,6 @@ def test_copied_runs_differ_in_id_and_time_alone(ledger: Ledger, url: str) -> No
         )
         assert all(copy == model for copy in copies)
     assert [run.id for run in ledger.runs.page(limit=100).runs] == [*reversed(others), first]
-    assert (ledger.measurements.active_runs(), ledger.audit.totals()) == (40, [])
+    assert (ledger.measurements.active_runs(), violated_totals(ledger)) == (40, [])
     finish_all(ledger)
     assert {run.state for run in ledger.runs.page(limit=100).runs} == {"completed"}

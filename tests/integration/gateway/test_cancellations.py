@@ -10,6 +10,7 @@ from counterpose_gateway.ledger.runs import cancellations
 from counterpose_gateway.ledger.tables import rows
 from counterpose_gateway.records import pace
 from fakes.large_runs import FourOfEach, create_large_run, large_planner, plan_rest
+from fakes.ledger_audit import violated
 from fakes.ledgers import create_run, done, lease
 
 SOURCES, PER_SOURCE, CHUNK = 5, 4, 3
@@ -48,7 +49,7 @@ def test_a_large_run_is_cancelled_in_chunks(ledger: Ledger, run_id: str) -> None
         LEFT,
     )
     assert run.problem is None
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
     events = ledger.events.page(run_id, after=before)
     counted = [event.request_counts.cancelled for event in events]
     assert counted == [0, *range(CHUNK, LEFT, CHUNK), LEFT]
@@ -62,7 +63,7 @@ def test_an_interrupted_cancellation_voids_leases_and_is_gone_on_with(ledger: Le
     interrupt(ledger, run_id)
     assert ledger.runs.get(run_id).state == "cancelling"
     assert ledger.runs.cancelled(run_id)
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
     with pytest.raises(LeaseLost):
         ledger.items.finish(group.items[0].id, group.items[0].fence, done())
     with pytest.raises(LeaseLost):
@@ -72,7 +73,7 @@ def test_an_interrupted_cancellation_voids_leases_and_is_gone_on_with(ledger: Le
         ledger.runs.resume(run_id)
     ledger.runs.go_on()
     run = ledger.runs.get(run_id)
-    assert (run.state, run.request_counts.cancelled, ledger.audit.run(run_id)) == ("cancelled", LEFT, [])
+    assert (run.state, run.request_counts.cancelled, violated(ledger, run_id)) == ("cancelled", LEFT, [])
     assert ledger.runs.resume(run_id).request_counts.pending == LEFT
 
 
@@ -88,6 +89,6 @@ async def test_a_large_plan_that_is_refused_fails_with_its_error(ledger: Ledger)
     assert await plan_rest(large_planner(ledger, FourOfEach(InternalError("a defect"), before=15)))
     run = ledger.runs.get(run_id)
     assert run.problem is not None
-    assert (run.state, run.problem.code, ledger.audit.run(run_id)) == ("failed", InternalError.code, [])
+    assert (run.state, run.problem.code, violated(ledger, run_id)) == ("failed", InternalError.code, [])
     assert "a defect" in run.problem.detail
     assert run.request_counts.cancelled == run.request_counts.total > 5

@@ -19,6 +19,7 @@ from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.worker.planner import Planner
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ledgers import planned_items
 from fakes.ports import FakeEditor, fake_services
 
@@ -70,7 +71,7 @@ async def test_a_run_screens_confirms_and_reports(gateway: FakeGateway) -> None:
     plan = run["resolved_config"]["confirmation"]
     assert (plan["screened"], plan["fresh"], plan["reason"]) == (20, 20, None)
     assert run["request_counts"]["total"] <= PER_CLASS * len(CLASSES) * 5
-    assert gateway.ledger.audit.run(run_id) == []
+    assert violated(gateway.ledger, run_id) == []
     audited = await (await AsyncClient(http=gateway.http).stress_tests.get(run_id)).audit()
     assert audited.violations == []
     summary = await read(gateway, run_id, "/summary")
@@ -146,7 +147,7 @@ async def test_a_run_cancelled_in_its_second_stage_goes_on_where_it_was(gateway:
     assert {item["id"] for item in await items(gateway, run_id) if item["stage"] < 3} == before
     summary = await read(gateway, run_id, "/summary")
     assert {(each["state"], each["of"]) for each in summary["findings"]} == {("breaks", 10)}
-    assert gateway.ledger.audit.run(run_id) == []
+    assert violated(gateway.ledger, run_id) == []
 
 
 class NoSnow(FakeEditor):
@@ -181,7 +182,7 @@ async def test_confirmations_that_failed_are_tried_again_on_resume(tmp_path: Pat
         run, summary = await read(gateway, run_id), await read(gateway, run_id, "/summary")
         assert (run["state"], run["stage"]) == ("completed", 3)
         assert {each["state"] for each in summary["findings"]} == {"breaks"}
-        assert gateway.ledger.audit.run(run_id) == []
+        assert violated(gateway.ledger, run_id) == []
 
 
 def test_an_instruction_comes_back_as_it_was_planned(ledger: Ledger) -> None:

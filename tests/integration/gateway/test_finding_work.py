@@ -10,6 +10,7 @@ from sqlalchemy import event, select
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.outcomes import Failed
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock, create_run, done, lease, new_ledger
 
 BUSY = Failed(code="backend-unavailable", detail="busy", retryable=True)
@@ -87,7 +88,7 @@ def test_a_paused_item_is_found_when_its_pause_ends_before_the_run_s_leases(
     clock.now += 10
     assert [item.id for item in lease(ledger).items] == [first.id]
     ledger.items.finish(second.id, second.fence, done())
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_a_released_group_is_found_at_once(ledger: Ledger) -> None:
@@ -122,11 +123,11 @@ def test_a_resumed_run_is_found_though_it_had_been_idle(ledger: Ledger) -> None:
     assert idle_until(ledger, run_id) is None
     ledger.runs.resume(run_id)
     assert lease(ledger).run_id == run_id
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_the_audit_names_a_run_that_rests_too_long(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=1)
     with ledger._session.database.writing() as connection:
         connection.execute(schema.runs.update().values(idle_until=9e9))
-    assert ledger.audit.run(run_id) == ["no item is looked for before 9000000000.0, but one is ready at 0.0"]
+    assert violated(ledger, run_id) == ["no item is looked for before 9000000000.0, but one is ready at 0.0"]

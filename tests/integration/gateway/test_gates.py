@@ -22,6 +22,7 @@ from counterpose_gateway.webhooks.delivery import Deliveries, gate_summary
 from counterpose_gateway.webhooks.target import Target
 from fakes import webhook_receiver as receivers
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.world import CLASSES, FakeWorld, fake_suite
@@ -94,7 +95,7 @@ async def ended(gateway: FakeGateway, path: str, body: dict[str, Any]) -> str:
 async def gated(gateway: FakeGateway, body: dict[str, Any]) -> GateSummary:
     """The summary of a gate that was worked off."""
     run = await ended(gateway, ROOT, {"seed": 1} | body)
-    assert gateway.ledger.audit.run(run) == []
+    assert violated(gateway.ledger, run) == []
     answer = await gateway.http.get(f"/v1/runs/{run}/summary")
     assert answer.status_code == 200, answer.text
     return GateSummary.model_validate_json(answer.content)
@@ -294,7 +295,7 @@ async def test_what_a_killed_worker_held_is_done_by_another_with_the_same_figure
     assert gateway.ledger.runs.get(run).request_counts.pending == sum(len(group.items) for group in held) > 0
     clock.now += 31.0
     await gateway.worker().work_off()
-    assert gateway.ledger.audit.run(run) == []
+    assert violated(gateway.ledger, run) == []
     found = GateSummary.model_validate_json((await gateway.http.get(f"/v1/runs/{run}/summary")).content)
     assert (found.outcome, found.verdict) == ("failed", undisturbed.verdict)
     assert found.cells == undisturbed.cells

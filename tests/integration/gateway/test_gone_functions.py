@@ -14,6 +14,7 @@ from counterpose_core.errors import BackendUnavailable, FunctionGone, InvalidReq
 from counterpose_services.classifiers.open_inference import OpenInference
 from fakes.engine_classifiers import gateway_with_engine, red
 from fakes.gateway import FakeGateway
+from fakes.ledger_audit import violated
 from fakes.world import CLASSES
 
 
@@ -41,7 +42,7 @@ async def test_a_run_whose_function_is_gone_stops_and_goes_on_when_it_is_served_
     assert (stopped.state, stopped.problem.code) == ("failed", "function-gone")
     counts = stopped.request_counts
     assert (counts.failed, counts.cancelled) == (0, counts.total)
-    assert gateway.ledger.audit.run(run.id) == []
+    assert violated(gateway.ledger, run.id) == []
 
     # Another program, after the first one has ended.
     later = AsyncClient(http=gateway.http)

@@ -21,6 +21,7 @@ from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import HuntCaptioner, HuntClassifiers, HuntEditor, hunted_services
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock
 from fakes.ports import refusing
 from fakes.store import blank_image
@@ -78,7 +79,7 @@ async def worked_off(
         CLOCK.now += 3600.0
         await gateway.worker(services).work_off()
     assert (await gateway.http.get(f"/v1/runs/{run}")).json()["state"] == state
-    assert gateway.ledger.audit.run(run) == []
+    assert violated(gateway.ledger, run) == []
     report = await gateway.http.get(f"/v1/runs/{run}/report")
     assert report.status_code == 200, report.text
     answer = await gateway.http.get(f"/v1/runs/{run}/summary")
@@ -260,7 +261,7 @@ async def test_a_run_is_cancelled_between_any_two_stages_and_goes_on_from_there(
             await work
         answer = await gateway.http.post(f"/v1/runs/{run}/cancel")
         assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
-        assert gateway.ledger.audit.run(run) == []
+        assert violated(gateway.ledger, run) == []
         for part in ("summary", "report"):
             assert (await gateway.http.get(f"/v1/runs/{run}/{part}")).status_code == 200, (part, stage)
         await gateway.worker().work_off()

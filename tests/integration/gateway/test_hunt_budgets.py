@@ -19,6 +19,7 @@ from counterpose_core.errors import InvalidRequest
 from counterpose_gateway.methods.bug_hunt import estimate, process
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import CIRCUMSTANCES, FAILS_ELSEWHERE, FAILS_IN_SNOW, hunted_services
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock
 
 ROOT = "/v1/bug-hunts"
@@ -42,7 +43,7 @@ async def hunted(gateway: FakeGateway, body: dict[str, Any]) -> BugHuntSummary:
     assert answer.status_code == 202, answer.text
     run = Run.model_validate_json(answer.content)
     await gateway.worker().work_off()
-    assert gateway.ledger.audit.run(run.id) == []
+    assert violated(gateway.ledger, run.id) == []
     summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     return BugHuntSummary.model_validate_json(summary.content)
 

@@ -19,6 +19,7 @@ from counterpose_gateway.services.ports import Services
 from counterpose_gateway.steps.generation import MALFORMED
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import CIRCUMSTANCES, HuntCaptioner, HuntClassifiers, HuntEditor, hunted_services
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock
 from fakes.ports import FakePerturber
 
@@ -48,7 +49,7 @@ async def ended(gateway: FakeGateway, root: str, body: dict[str, Any], services:
     run = answer.json()["id"]
     await gateway.worker(services).work_off()
     assert (await gateway.http.get(f"/v1/runs/{run}")).json()["state"] == "completed"
-    assert gateway.ledger.audit.run(run) == []
+    assert violated(gateway.ledger, run) == []
     return (await gateway.http.get(f"/v1/runs/{run}/summary")).content
 
 

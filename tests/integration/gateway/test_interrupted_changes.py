@@ -17,6 +17,7 @@ from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records import pace
 from counterpose_gateway.records.outcomes import Failed
 from fakes.halting_changes import SMALL_CHUNK, Moment, Verb, change_and_halt
+from fakes.ledger_audit import violated, violated_totals
 from fakes.ledger_worker import acknowledged
 from fakes.ledgers import create_run, done, finish_all, lease
 from fakes.processes import Start, child_processes, look_until
@@ -79,7 +80,7 @@ def test_a_large_run_is_resumed_in_chunks(ledger: Ledger, run_id: str) -> None:
     counted = [event.request_counts.pending for event in events]
     assert counted == [0, *range(SMALL_CHUNK, AGAIN, SMALL_CHUNK), AGAIN]
     assert [event.state for event in events] == ["resuming"] * (len(events) - 1) + ["queued"]
-    assert (ledger.audit.run(run_id), ledger.audit.totals()) == ([], [])
+    assert (violated(ledger, run_id), violated_totals(ledger)) == ([], [])
     finish_all(ledger)
     assert ledger.runs.get(run_id).state == "completed"
     assert {item.attempts for item in ledger.items.page(run_id, Item).items} == {1}
@@ -87,7 +88,7 @@ def test_a_large_run_is_resumed_in_chunks(ledger: Ledger, run_id: str) -> None:
 
 def test_nobody_works_on_a_run_that_is_being_resumed(ledger: Ledger, run_id: str) -> None:
     begin(ledger, run_id, "resume")
-    assert (ledger.runs.get(run_id).state, ledger.audit.run(run_id)) == ("resuming", [])
+    assert (ledger.runs.get(run_id).state, violated(ledger, run_id)) == ("resuming", [])
     assert ledger.items.lease("worker", seconds=30.0) is None
     assert ledger.measurements.active_runs() == 1
     with pytest.raises(RunNotDeletable, match="resuming"):
@@ -104,9 +105,9 @@ def test_a_run_that_is_cancelled_while_it_is_resumed_can_be_resumed_again(
     ledger.runs.go_on(lambda: next(stops))
     assert ledger.runs.get(run_id).request_counts.pending == 2 * SMALL_CHUNK
     run = ledger.runs.cancel(run_id)
-    assert (run.state, run.request_counts.pending, ledger.audit.run(run_id)) == ("cancelled", 0, [])
+    assert (run.state, run.request_counts.pending, violated(ledger, run_id)) == ("cancelled", 0, [])
     assert ledger.runs.resume(run_id).request_counts.pending == AGAIN
-    assert (ledger.audit.run(run_id), ledger.audit.totals()) == ([], [])
+    assert (violated(ledger, run_id), violated_totals(ledger)) == ([], [])
 
 
 def test_items_that_were_cancelled_again_between_two_chunks_are_found(
@@ -123,11 +124,11 @@ def test_items_that_were_cancelled_again_between_two_chunks_are_found(
 
     monkeypatch.setattr(pace.Pace, "let_others_in", turn_back_once)
     assert ledger.runs.resume(run_id).request_counts.pending == AGAIN
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_a_run_that_is_being_deleted_is_gone_for_everybody(ledger: Ledger, run_id: str) -> None:
-    cost, following = ledger.measurements.total_cost(), ledger.events.last(run_id).id
+    cost, following = ledger.measurements.read().cost, ledger.events.last(run_id).id
     child = ledger.runs.create(
         kind="stress-test", dataset="demo", config={}, items=[], fingerprint="c" * 64, parent=run_id
     ).id
@@ -148,7 +149,7 @@ def test_a_run_that_is_being_deleted_is_gone_for_everybody(ledger: Ledger, run_i
     assert ledger.items.named(run_id, Item, [f"{run_id}.0"]) == []
     assert [run.id for run in ledger.runs.page().runs] == [child]
     assert ledger.runs.for_key(KEY, "f" * 64) is None
-    assert (ledger.measurements.active_runs(), ledger.measurements.total_cost(), ledger.audit.totals()) == (
+    assert (ledger.measurements.active_runs(), ledger.measurements.read().cost, violated_totals(ledger)) == (
         0,
         cost,
         [],
@@ -156,7 +157,7 @@ def test_a_run_that_is_being_deleted_is_gone_for_everybody(ledger: Ledger, run_i
     ledger.runs.delete(child)
     ledger.runs.go_on()
     assert rows_left(ledger, run_id) == [0, 0, 0]
-    assert ledger.audit.totals() == []
+    assert violated_totals(ledger) == []
 
 
 def test_leases_of_a_run_that_is_being_deleted_are_void(ledger: Ledger) -> None:
@@ -187,16 +188,16 @@ def test_a_kill_between_two_chunks_loses_and_repeats_nothing(
     if verb == "resume":
         run = ledger.runs.get(run_id)
         assert (run.state, run.request_counts.pending) == ("resuming", 2 * SMALL_CHUNK)
-        assert ledger.audit.run(run_id) == []
+        assert violated(ledger, run_id) == []
     else:
         assert rows_left(ledger, run_id)[:2] == [1, left]
     ledger.runs.go_on()
     if verb == "resume":
         run = ledger.runs.get(run_id)
-        assert (run.state, run.request_counts.pending, ledger.audit.run(run_id)) == ("queued", AGAIN, [])
+        assert (run.state, run.request_counts.pending, violated(ledger, run_id)) == ("queued", AGAIN, [])
     else:
         assert rows_left(ledger, run_id) == [0, 0, 0]
-    assert (ledger.runs.get(kept).request_counts.total, ledger.audit.run(kept), ledger.audit.totals()) == (
+    assert (ledger.runs.get(kept).request_counts.total, violated(ledger, kept), violated_totals(ledger)) == (
         9,
         [],
         [],

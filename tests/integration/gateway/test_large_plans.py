@@ -32,6 +32,7 @@ from fakes.large_runs import (
     plan_and_halt,
     plan_rest,
 )
+from fakes.ledger_audit import violated
 from fakes.ledger_worker import acknowledged
 from fakes.ledgers import Clock, config, finish_all
 from fakes.processes import Start, child_processes, look_until
@@ -104,7 +105,7 @@ async def test_an_early_answer_is_repeated_for_its_key(gateway: FakeGateway, nam
     answers = [answer.json() for answer in await asyncio.gather(*posts)]
     assert len({answer["id"] for answer in answers}) == 1
     assert await plan_rest(gateway.planner())
-    assert gateway.ledger.audit.run(answers[0]["id"]) == []
+    assert violated(gateway.ledger, answers[0]["id"]) == []
     gateway.ledger.runs.cancel(answers[0]["id"])
 
 
@@ -117,7 +118,7 @@ async def test_the_rest_is_planned_from_the_sources_of_the_request(ledger: Ledge
     assert stored_keys(url, run_id) == before
     assert ledger.runs.get(run_id).state == "queued"
     finish_all(ledger)
-    assert (ledger.runs.get(run_id).state, ledger.audit.run(run_id)) == ("completed", [])
+    assert (ledger.runs.get(run_id).state, violated(ledger, run_id)) == ("completed", [])
 
 
 @pytest.mark.parametrize(("moment", "chunk"), MOMENTS)
@@ -130,7 +131,7 @@ def test_kills_while_a_run_is_planned_lose_and_repeat_nothing(
     for kill in range(1, 5 if (moment, chunk) == ("after-a-chunk", 0) else 2):
         process = start(plan_and_halt, url, log, moment, chunk)
         look_until(partial(_has_halted, log, kill))
-        assert ledger.audit.run(run_id) == []
+        assert violated(ledger, run_id) == []
         process.kill()
         process.join()
     planner = large_planner(ledger)
@@ -138,7 +139,7 @@ def test_kills_while_a_run_is_planned_lose_and_repeat_nothing(
     assert stored_keys(url, run_id) == expected(ledger)
     assert [item.id for item in ledger.items.all(run_id)] == [f"{run_id}.{place}" for place in range(ITEMS)]
     finish_all(ledger)
-    assert (ledger.runs.get(run_id).state, ledger.audit.run(run_id)) == ("completed", [])
+    assert (ledger.runs.get(run_id).state, violated(ledger, run_id)) == ("completed", [])
     ledger.close()
 
 
@@ -156,7 +157,7 @@ async def test_a_cancelled_plan_is_gone_on_with_after_a_resume(ledger: Ledger, u
     assert ledger.runs.resume(run_id).state == "validating"
     assert await plan_rest(large_planner(ledger))
     assert stored_keys(url, run_id) == expected(ledger)
-    assert (ledger.runs.get(run_id).request_counts.pending, ledger.audit.run(run_id)) == (ITEMS, [])
+    assert (ledger.runs.get(run_id).request_counts.pending, violated(ledger, run_id)) == (ITEMS, [])
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -166,12 +167,12 @@ async def test_a_refusal_while_a_run_is_planned_ends_it(ledger: Ledger, error: C
     assert await plan_rest(large_planner(ledger, FourOfEach(error, before=10)))
     run = ledger.runs.get(run_id)
     assert run.problem is not None
-    assert (run.state, run.problem.code, ledger.audit.run(run_id)) == ("failed", error.code, [])
+    assert (run.state, run.problem.code, violated(ledger, run_id)) == ("failed", error.code, [])
     assert run.request_counts.cancelled == run.request_counts.total > SMALL_CHUNK
     assert ledger.events.page(run_id, after=0)[-1].state == "failed"
     ledger.runs.resume(run_id)
     assert await plan_rest(large_planner(ledger))
-    assert (ledger.runs.get(run_id).request_counts.pending, ledger.audit.run(run_id)) == (ITEMS, [])
+    assert (ledger.runs.get(run_id).request_counts.pending, violated(ledger, run_id)) == (ITEMS, [])
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -182,7 +183,7 @@ async def test_planning_is_tried_again_after_an_outage(ledger: Ledger, clock: Cl
     assert not await plan_rest(large_planner(ledger))
     clock.now += 60
     assert await plan_rest(large_planner(ledger))
-    assert (ledger.runs.get(run_id).state, ledger.audit.run(run_id)) == ("queued", [])
+    assert (ledger.runs.get(run_id).state, violated(ledger, run_id)) == ("queued", [])
 
 
 def test_a_zombie_stores_nothing_more(ledger: Ledger) -> None:
@@ -196,7 +197,7 @@ def test_a_zombie_stores_nothing_more(ledger: Ledger) -> None:
     ledger.stages.release(following)
     with pytest.raises(CounterposeError, match="no longer valid"):
         ledger.stages.store_first(following, [next(items)], last=False)
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_a_plan_that_repeats_a_key_is_refused(ledger: Ledger) -> None:

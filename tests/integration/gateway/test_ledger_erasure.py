@@ -8,6 +8,7 @@ from counterpose_core.errors import DatasetNotReady, QuotaExceeded, UnknownDatas
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.records.tenants import Quota
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock, create_run, done
 
 IMAGES = ["a" * 64, "b" * 64]
@@ -69,7 +70,7 @@ def test_a_quota_counts_what_items_used_and_ends_the_run(ledger: Ledger) -> None
     assert ledger.items.lease_many("worker", seconds=30, most=1) == []
     run = ledger.runs.get(run_id)
     assert (run.state, run.problem and run.problem.code) == ("failed", "quota-exceeded")
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
     with pytest.raises(QuotaExceeded, match="of 1 images"):
         ledger.runs.resume(run_id)
     ledger.access.set_quota("default", Quota())

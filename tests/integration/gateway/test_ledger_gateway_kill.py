@@ -17,6 +17,7 @@ from counterpose_core.errors import BackendError
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.sources import NewSource
 from fakes.gateway_server import serve
+from fakes.ledger_audit import violated
 from fakes.postgres import free_port
 from fakes.processes import child_processes, look_until
 from fakes.shared_world import SharedStore
@@ -73,5 +74,5 @@ def test_each_key_has_one_run_after_the_gateway_is_killed(database: str, url: st
     assert len(set(promised.values())) == len(promised)
     for run_id in promised.values():
         assert ledger.runs.get(run_id).request_counts.pending == SOURCES * ITEMS_A_SOURCE
-        assert ledger.audit.run(run_id) == []
+        assert violated(ledger, run_id) == []
     ledger.close()

@@ -13,6 +13,7 @@ import pytest
 from counterpose_core.blobs import BlobStore
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import Ledger
+from fakes.ledger_audit import violated
 from fakes.ledger_worker import acknowledged, submit, work
 from fakes.ledgers import create_run
 from fakes.processes import PATIENCE_SECONDS, Start, child_processes, look_until
@@ -37,7 +38,7 @@ def has_acknowledged(log: Path, number: int) -> bool:
 
 
 def audited(ledger: Ledger, store: BlobStore, run_id: str, log: Path) -> Counter[str]:
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
     items = list(ledger.items.all(run_id))
     assert [item.ordinal for item in items] == list(range(len(items)))
     promised = acknowledged(log)
@@ -104,7 +105,7 @@ def test_runs_acknowledged_by_a_killed_process_are_complete(url: str, tmp_path: 
     assert len(promised) >= kills_on(url)
     for run_id in promised:
         assert ledger.runs.get(run_id).request_counts.pending == 8
-        assert ledger.audit.run(run_id) == []
+        assert violated(ledger, run_id) == []
     ledger.close()
 
 

@@ -11,6 +11,7 @@ from counterpose_core.types import Cost
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.records.outcomes import Done, Failed, Filtered
+from fakes.ledger_audit import violated
 from fakes.ledgers import IMAGE, Clock, create_run, done, finish_all, lease
 
 
@@ -68,14 +69,14 @@ def test_every_outcome_is_counted_and_the_last_one_ends_the_run(ledger: Ledger) 
     assert [(item.state, item.reason, item.code) for item in items] == [
         ("done", None, None), ("filtered", "no-edit", None), ("failed", None, "image-undecodable"),
     ]  # fmt: skip
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_item_costs_are_counted_once_over_all_runs(ledger: Ledger) -> None:
     first = create_run(ledger, sources=1, per_source=3)
     create_run(ledger, sources=1, per_source=1)
     items = [item for _ in range(2) for item in lease(ledger).items]
-    assert ledger.measurements.total_cost() == Cost()
+    assert ledger.measurements.read().cost == Cost()
     large = Cost(unet_evaluations=5, flops=2**62 + 1, seconds=0.5)
     made = Done(result=ItemResult(image=IMAGE, caption="a sled", cost=large))
     ledger.items.finish(items[0].id, items[0].fence, made)
@@ -85,11 +86,11 @@ def test_item_costs_are_counted_once_over_all_runs(ledger: Ledger) -> None:
     ledger.items.finish(items[1].id, items[1].fence, Filtered(reason="gate-direction", result=dropped))
     ledger.items.finish(items[2].id, items[2].fence, Failed(code="image-undecodable", detail="'x' is broken"))
     ledger.items.finish(items[3].id, items[3].fence, made)
-    assert ledger.measurements.total_cost() == Cost(
+    assert ledger.measurements.read().cost == Cost(
         unet_evaluations=12, host_syncs=1, flops=2**63 + 2, seconds=1.0
     )
     of_items = [item.result.cost for item in ledger.items.all(first) if item.result is not None]
-    assert sum(of_items, Cost()) + large == ledger.measurements.total_cost()
+    assert sum(of_items, Cost()) + large == ledger.measurements.read().cost
 
 
 def test_a_run_without_failures_completes(ledger: Ledger) -> None:
@@ -194,7 +195,7 @@ def test_an_item_that_kills_its_workers_does_not_affect_others(ledger: Ledger, c
     states = {item.ordinal: (item.state, item.code) for item in ledger.items.page(run_id, Item).items}
     assert states == {0: ("done", None), 1: ("failed", "lease-lost"), 2: ("done", None)}
     assert ledger.runs.get(run_id).state == "completed_with_failures"
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_a_released_item_costs_no_attempt(ledger: Ledger) -> None:
@@ -205,7 +206,7 @@ def test_a_released_item_costs_no_attempt(ledger: Ledger) -> None:
     ledger.items.release(group)
     again = lease(ledger, worker="next")
     assert [(item.ordinal, item.attempt) for item in again.items] == [(1, 1)]
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_releasing_a_lost_lease_does_not_affect_the_next_owner(ledger: Ledger, clock: Clock) -> None:

@@ -24,6 +24,7 @@ from counterpose_gateway.ledger.database.engine import Database
 from counterpose_gateway.ledger.idempotency import StoredAnswer
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.outcomes import Failed
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock, config, create_run, done, finish_all, lease, planned_items
 
 
@@ -54,7 +55,7 @@ def test_a_created_run_is_returned_as_it_is_stored(ledger: Ledger) -> None:
 def test_a_run_without_items_ends_at_once(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=0)
     assert ledger.runs.get(run_id).state == "completed"
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 @pytest.mark.fault("F17")
@@ -93,7 +94,7 @@ def test_cancelling_keeps_finished_items_and_voids_every_lease(ledger: Ledger) -
         ledger.items.finish(second.id, second.fence, done())
     with pytest.raises(RunNotCancellable, match="already cancelled"):
         ledger.runs.cancel(run_id)
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_resuming_reopens_failed_and_cancelled_items(ledger: Ledger) -> None:
@@ -111,7 +112,7 @@ def test_resuming_reopens_failed_and_cancelled_items(ledger: Ledger) -> None:
     run = ledger.runs.get(run_id)
     assert (run.state, run.request_counts.done) == ("completed", 4)
     assert [item.attempts for item in ledger.items.page(run_id, Item).items] == [1, 1, 1, 1]
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_a_worker_from_before_a_resume_records_nothing(ledger: Ledger) -> None:
@@ -215,9 +216,9 @@ def test_the_audit_finds_wrong_counters(ledger: Ledger, url: str) -> None:
     with database.writing() as connection:
         connection.execute(update(schema.items).where(schema.items.c.ordinal == 0).values(state="done"))
     database.close()
-    assert ledger.audit.run(run_id) == ["1 done items have no result"]
+    assert violated(ledger, run_id) == ["1 done items have no result"]
     finish_all(ledger)
-    assert len(ledger.audit.run(run_id)) == 1
+    assert len(violated(ledger, run_id)) == 1
 
 
 def test_the_audit_finds_a_run_that_ended_too_early(ledger: Ledger, url: str) -> None:
@@ -226,7 +227,7 @@ def test_the_audit_finds_a_run_that_ended_too_early(ledger: Ledger, url: str) ->
     with database.writing() as connection:
         connection.execute(update(schema.runs).values(state="completed", pending=0, done=2))
     database.close()
-    found = ledger.audit.run(run_id)
+    found = violated(ledger, run_id)
     assert len(found) == 2
     assert "2 items open" in found[1]
 

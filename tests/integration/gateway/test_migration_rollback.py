@@ -21,6 +21,7 @@ from counterpose_gateway.ledger.database.revisions import known_revisions, migra
 from counterpose_gateway.main import main
 from fakes import later_revisions
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated, violated_totals
 from fakes.ledgers import migrated_file
 
 BODY: dict[str, Any] = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
@@ -62,7 +63,7 @@ def history(ledger: Ledger, run_id: str) -> dict[str, Any]:
     return {
         "state": run.state, "counts": run.request_counts, "config": run.resolved_config,
         "items": [(item.id, item.ordinal, item.state, item.result) for item in ledger.items.all(run_id)],
-        "audit": ledger.audit.run(run_id), "totals": ledger.audit.totals(),
+        "audit": violated(ledger, run_id), "totals": violated_totals(ledger),
     }  # fmt: skip
 
 

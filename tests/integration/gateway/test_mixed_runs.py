@@ -24,6 +24,7 @@ from counterpose_core.suite import TransformsSuite
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.runs.large_plans import PlanInputs
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.pages import text_of
 from fakes.ports import fake_services
 from fakes.world import CAPTION, FakeWorld, fake_suite
@@ -64,7 +65,7 @@ async def summed_up(
     run_id = answer.json()["id"]
     await gateway.worker().work_off()
     assert gateway.ledger.runs.get(run_id).state == "completed"
-    assert gateway.ledger.audit.run(run_id) == []
+    assert violated(gateway.ledger, run_id) == []
     summary = await gateway.http.get(f"/v1/runs/{run_id}/summary")
     assert summary.status_code == 200, summary.text
     return StressTestSummary.model_validate_json(summary.content)

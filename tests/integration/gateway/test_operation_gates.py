@@ -16,6 +16,7 @@ from counterpose_core.contract.gates import GateSummary
 from counterpose_core.contract.recipes import IDENTITY, Recipe
 from counterpose_gateway.webhooks.delivery import gate_summary
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ports import fake_services
 from fakes.world import CLASSES, FakeWorld
 from integration.gateway.test_operations import BODY, SUITE, MisledByRotation, finished
@@ -39,7 +40,7 @@ async def gated(gateway: FakeGateway, per_class: int, **changes: object) -> Gate
     assert answer.status_code == 202, answer.text
     run: str = answer.json()["id"]
     await gateway.worker().work_off()
-    assert gateway.ledger.audit.run(run) == []
+    assert violated(gateway.ledger, run) == []
     answer = await gateway.http.get(f"/v1/runs/{run}/summary")
     assert answer.status_code == 200, answer.text
     return GateSummary.model_validate_json(answer.content)

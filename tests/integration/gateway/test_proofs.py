@@ -15,6 +15,7 @@ from counterpose_core.contract.editor import EditRequest, EditResponse
 from counterpose_core.errors import InternalError
 from counterpose_core.stress_test.confirmation import MOST_DRAWS
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ports import FakeEditor, fake_services
 from fakes.proofs import BODY, CLASSES, PER_CLASS, filled, items, prove, proven, read
 from fakes.world import fake_suite
@@ -45,7 +46,7 @@ async def test_a_child_makes_pairs_of_images_that_are_left_and_the_run_stays_as_
     assert (kinds["confirmation"], kinds["placebo"]) == (SOME_EVIDENCE, SOME_EVIDENCE)
     paired = {item["item_group"] for item in made if item["kind"] != "caption"}
     assert paired & {item["item_group"] for item in before[1]["items"]} == set()
-    assert gateway.ledger.audit.run(child) == []
+    assert violated(gateway.ledger, child) == []
     assert [await read(gateway, run_id, path) for path in ("", "/items?limit=1000", "/summary")] == before
 
 
@@ -335,7 +336,7 @@ async def test_a_child_whose_pairs_failed_is_resumed_and_counts_then(tmp_path: P
         await gateway.worker().work_off()
         assert (await read(gateway, child))["state"] == "completed"
         assert (await read(gateway, child, "/summary"))["findings"][0]["state"] == "breaks"
-        assert gateway.ledger.audit.run(child) == []
+        assert violated(gateway.ledger, child) == []
 
 
 async def test_a_child_outlives_its_run(gateway: FakeGateway) -> None:

@@ -24,6 +24,7 @@ from evaluation.load.recorded_benchmarks import load_recorded_benchmark
 from evaluation.load.recorded_hunts import load_recorded_hunt, written_hunt
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded
 from fakes.gateway import fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ledgers import new_ledger
 
 ITEMS = 1000
@@ -115,7 +116,7 @@ async def test_a_recorded_hunt_of_the_written_size_is_what_a_worker_writes(tmp_p
     run = ledger.runs.get(run_id)
     assert run.resolved_config == written.run["config"]
     assert run.request_counts.total == len(known)
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
     ledger.close()
 
 
@@ -146,7 +147,7 @@ async def test_a_larger_recorded_hunt_has_the_written_images_again(tmp_path: Pat
     assert all(
         made[str(item.instruction.sample)] == item.source_image for item in captions if item.instruction
     )
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
     runs = RecordedRuns(ledger=ledger, store=BlobStore("memory://hunts"))
     summary = Summary(BUG_HUNT, run_id, None)(runs)
     assert summary.images == samples

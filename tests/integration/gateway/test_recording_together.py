@@ -10,6 +10,7 @@ from counterpose_core.errors import LeaseLost
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.records.outcomes import Ended, Failed, Filtered, Outcome
+from fakes.ledger_audit import violated, violated_totals
 from fakes.ledgers import Clock, create_run, done, lease
 
 BUSY = Failed(code="backend-unavailable", detail="busy", retryable=True)
@@ -36,7 +37,7 @@ def test_outcomes_of_a_group_take_one_transaction_and_an_event_each(ledger: Ledg
     ]  # fmt: skip
     assert [each.request_counts.pending for each in events] == [3, 2, 1, 1]
     assert {each.state for each in events} == {"in_progress"}
-    assert (ledger.audit.run(run_id), ledger.audit.totals()) == ([], [])
+    assert (violated(ledger, run_id), violated_totals(ledger)) == ([], [])
 
 
 def test_the_last_outcomes_end_the_run_in_the_last_event_alone(ledger: Ledger) -> None:
@@ -62,7 +63,7 @@ def test_of_outcomes_together_those_under_a_lost_lease_are_refused_and_the_other
     assert [item.state for item in found] == ["done", "leased", "done"]
     assert found[0].result is not None
     assert found[0].result.image == "b" * 64
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_nothing_that_ended_changes_nothing(ledger: Ledger) -> None:
@@ -75,4 +76,4 @@ def test_an_item_named_twice_is_recorded_once(ledger: Ledger) -> None:
     item = lease(ledger).items[0]
     with pytest.raises(LeaseLost):
         ledger.items.finish_many([ended(item, done()), ended(item, BROKEN)])
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []

@@ -12,6 +12,7 @@ from counterpose_core.types import Cost
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.outcomes import Done
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock, planned_items
 from fakes.problems import problem
 
@@ -46,7 +47,7 @@ def test_an_ended_run_is_deleted_with_all_its_rows_and_no_other(ledger: Ledger) 
         ledger.items.page(gone, Item)
     assert ledger.events.page(gone, after=0) == []
     assert [run.id for run in ledger.runs.page().runs] == [kept]
-    assert ledger.audit.run(kept) == []
+    assert violated(ledger, kept) == []
     assert len(ledger.items.page(kept, Item).items) == 4
 
 
@@ -57,11 +58,11 @@ def test_what_a_deleted_run_cost_goes_on_counting(ledger: Ledger) -> None:
     made = Done(result=ItemResult(image="0" * 64, caption="a sled", cost=Cost(clip_passes=7)))
     for item in group.items:
         ledger.items.finish(item.id, item.fence, made)
-    spent = ledger.measurements.total_cost()
+    spent = ledger.measurements.read().cost
     assert spent == Cost(clip_passes=14)
     ledger.runs.cancel(run_id)
     ledger.runs.delete(run_id)
-    assert ledger.measurements.total_cost() == spent
+    assert ledger.measurements.read().cost == spent
 
 
 def test_a_run_whose_evidence_another_needs_goes_only_with_it(ledger: Ledger) -> None:

@@ -20,6 +20,7 @@ from counterpose_gateway.records.outcomes import Ended
 from counterpose_gateway.runs import renewal
 from counterpose_gateway.worker import shared_ledger
 from counterpose_gateway.worker.shared_ledger import SharedLedger
+from fakes.ledger_audit import violated, violated_totals
 from fakes.ledgers import Clock, create_run, done
 
 
@@ -58,7 +59,7 @@ async def test_hands_lease_different_groups_in_one_transaction(ledger: Ledger, c
     assert sorted(group.item_group for group in groups) == [f"source-{number}" for number in range(5)]
     assert [len(group.items) for group in groups] == [3] * 5
     assert counted["lease_many"] == 1
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 async def test_several_groups_are_of_the_run_that_was_served_longest_ago(
@@ -91,8 +92,8 @@ async def test_hands_record_together_and_only_the_owner_of_a_lost_lease_is_told(
     assert counted["record_many"] == 1
     ledger.items.finish_many(ended(taken))
     assert ledger.runs.get(run_id).request_counts.done == 10
-    assert ledger.audit.run(run_id) == []
-    assert ledger.audit.totals() == []
+    assert violated(ledger, run_id) == []
+    assert violated_totals(ledger) == []
 
 
 async def test_an_outcome_that_cannot_be_kept_keeps_no_other_hand_from_recording(
@@ -110,7 +111,7 @@ async def test_an_outcome_that_cannot_be_kept_keeps_no_other_hand_from_recording
     told = await asyncio.gather(*(shared.record(ended(each)) for each in groups), return_exceptions=True)
     assert Counter(type(error) for error in told) == {type(None): 3, InternalError: 1}
     assert ledger.runs.get(run_id).request_counts.done == 3
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 async def test_one_renewal_serves_all_groups_of_a_run_that_the_worker_holds(

@@ -21,6 +21,7 @@ from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.services.ports import Services
 from fakes.benchmarks import TokenEditor, WordScorer, benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock
 from fakes.ports import FakeClassifiers, refusing
 from fakes.store import blank_image
@@ -137,7 +138,7 @@ async def test_a_lying_or_unreachable_service_produces_no_scores(
     run = await created(gateway)
     await worked_off(gateway, clock, benchmark_services(gateway.world, **{port: broken(gateway.world)}))
     assert ends(gateway, run) == ({"done": 2, code: 6} if generated_only else {code: 8})
-    assert gateway.ledger.audit.run(run.id) == []
+    assert violated(gateway.ledger, run.id) == []
     summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
     assert summary.status_code == 200
     assert summary.json()["image_sources"]["token"]["base"]["counts"]["failed"] == 3
@@ -182,7 +183,7 @@ async def test_a_classifier_that_fails_is_left_out_and_the_others_count(
     await worked_off(gateway, clock, services)
     assert ends(gateway, run) == {"done": 8}
     assert gateway.ledger.runs.get(run.id).state == "completed"
-    assert gateway.ledger.audit.run(run.id) == []
+    assert violated(gateway.ledger, run.id) == []
     results = [item.result for item in images(gateway, run) if item.result]
     assert all("steady" in result.predictions for result in results)
     assert sum("leaning" not in result.predictions for result in results) == failed
@@ -219,7 +220,7 @@ async def test_a_cancelled_run_keeps_finished_items_and_records_nothing_more(
     await gateway.worker(benchmark_services(gateway.world, editor=editor), concurrency=1).work_off()
     assert ends(gateway, run) == {"done": 2 + 3, "cancelled": 3}
     assert gateway.ledger.runs.get(run.id).state == "cancelled"
-    assert gateway.ledger.audit.run(run.id) == []
+    assert violated(gateway.ledger, run.id) == []
     summary = (await gateway.http.get(f"/v1/runs/{run.id}/summary")).json()
     assert summary["image_sources"]["token"]["shifts"]["in the snow"]["counts"]["unmade"] == 3
     gateway.ledger.runs.resume(run.id)
@@ -261,7 +262,7 @@ async def test_items_of_a_killed_worker_are_leased_again_and_recorded_once(
     found = images(gateway, run)
     assert Counter(item.state for item in found) == {"done": 8}
     assert {item.attempts for item in found if "snow" in ((item.result and item.result.shift) or "")} == {2}
-    assert gateway.ledger.audit.run(run.id) == []
+    assert violated(gateway.ledger, run.id) == []
     assert len({(item.item_group, item.slot) for item in found}) == 8
 
 

@@ -34,6 +34,7 @@ from fakes.benchmarks import (
     uploaded,
 )
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.world import CLASSES, FakeWorld
 
 ROOT = "/v1/shift-benchmarks"
@@ -90,7 +91,7 @@ async def test_a_benchmark_runs_from_interface_to_recorded_images(finished: Fini
     assert run.kind == "shift-benchmark"
     assert run.request_counts.total == 4 * (REAL + 3 * 2 * N)
     assert gateway.ledger.runs.get(run.id).state == "completed"
-    assert gateway.ledger.audit.run(run.id) == []
+    assert violated(gateway.ledger, run.id) == []
     for item in finished.images:
         assert item.result is not None
         assert set(item.result.predictions) == {"steady", "leaning"}
@@ -168,7 +169,7 @@ async def test_the_cost_of_all_images_is_counted_once(finished: Finished) -> Non
     generated = 4 * 3 * 2 * N
     assert sum(cost.unet_evaluations for cost in costs) == generated * 2 * 20
     assert sum(cost.unet_calls for cost in costs) == 4 * 3 * 2 * 20
-    assert finished.gateway.ledger.measurements.total_cost().unet_evaluations == generated * 2 * 20
+    assert finished.gateway.ledger.measurements.read().cost.unet_evaluations == generated * 2 * 20
 
 
 @pytest.mark.fault("F19")

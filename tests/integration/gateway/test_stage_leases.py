@@ -18,6 +18,7 @@ from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedStage
 from counterpose_gateway.records.pace import CHUNK
 from counterpose_gateway.runs import renewal
 from counterpose_gateway.runs.stages import StagePlan
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock, finish_all
 from fakes.staged_runs import (
     KIND,
@@ -113,7 +114,7 @@ def test_a_zombie_cannot_delete_or_open_its_successor_s_items(
             verb(ledger, zombie)
     assert [key for stage, key in stored_keys(url, run_id) if stage == 2] == ["new"]
     ledger.stages.open(successor, 1)
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_only_one_of_eight_planners_plans_a_run(ledger: Ledger, run_id: str) -> None:
@@ -155,7 +156,7 @@ def test_repeated_planner_deaths_fail_the_run_with_a_code(ledger: Ledger, clock:
     assert run.problem is not None
     assert run.problem.code == "lease-lost"
     assert run.problem.detail == "stage 2 could not be planned: 3 workers began to plan it and none came back"
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
     ledger.runs.resume(run_id)
     assert leased_stage(ledger).run_id == run_id
 
@@ -205,7 +206,7 @@ async def test_an_unexpected_planning_error_fails_the_run_until_a_resume(
     assert run.problem is not None
     assert run.problem.code == "internal-error"
     assert run.problem.detail == "stage 2 could not be planned: unexpected ZeroDivisionError"
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
     assert ledger.runs.resume(run_id).state == "finalizing"
     assert ledger.runs.get(run_id).problem is None
     await work_off(ledger, method)
@@ -313,7 +314,7 @@ async def test_a_cleanly_stopped_planner_costs_no_attempt_and_writes_nothing(
     await work_off(ledger, FourStages(many=1))
     assert ledger.runs.get(run_id).state == "completed"
     assert len(stored_keys(url, run_id)) == 9
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 @pytest.mark.parametrize("verb", ["renew", "fail", "release"])

@@ -14,6 +14,7 @@ from counterpose_gateway.progress.following import FollowedRuns, event_stream
 from counterpose_gateway.records.items import LeasedStage
 from counterpose_gateway.records.outcomes import Failed
 from fakes.following import sent_fields, waited_for
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock, config, create_run, done, finish_all, lease
 from fakes.staged_runs import KIND, FourStages, create_staged_run, items_of_stage, plan_one, stored_keys
 
@@ -40,7 +41,7 @@ async def test_a_staged_run_continues_until_no_stage_follows(ledger: Ledger, url
     assert [item.ordinal for item in ledger.items.all(run_id)] == list(range(10))
     assert [key for stage, key in stored_keys(url, run_id) if stage == 4] == ["many-0", "many-1"]
     assert method.asked == [2, 3, 4, 5]
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 async def test_every_stage_change_leaves_an_event_with_counts_that_add_up(ledger: Ledger) -> None:
@@ -72,7 +73,7 @@ def test_a_run_with_an_empty_first_stage_waits_for_the_second(ledger: Ledger) ->
     ledger.stages.open(leased, 1)
     assert ledger.runs.get(run_id).state == "queued"
     assert ledger.runs.get(run_id).stage == 2
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_stored_items_are_not_leased_before_their_stage_opens(ledger: Ledger, url: str) -> None:
@@ -84,12 +85,12 @@ def test_stored_items_are_not_leased_before_their_stage_opens(ledger: Ledger, ur
     assert ledger.runs.get(run_id).request_counts.total == 4
     assert len(ledger.items.page(run_id, Item).items) == 4
     assert ledger.items.lease("worker", seconds=30.0) is None
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
     ledger.stages.open(leased, 2)
     assert ledger.runs.get(run_id).request_counts.total == 6
     assert len(ledger.items.page(run_id, Item).items) == 6
     assert [item.ordinal for item in lease(ledger).items] == [4, 5]
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def test_a_finalizing_run_is_active_and_leased_only_for_its_kind(ledger: Ledger) -> None:
@@ -115,7 +116,7 @@ async def test_a_run_cancelled_between_stages_is_planned_again_on_resume(ledger:
     run = ledger.runs.cancel(run_id)
     assert (run.state, run.request_counts.done, run.request_counts.cancelled) == ("cancelled", 4, 0)
     assert run.ended_at is not None
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
     with pytest.raises(RunNotCancellable, match="already cancelled"):
         ledger.runs.cancel(run_id)
     assert ledger.runs.resume(run_id).state == "finalizing"
@@ -142,7 +143,7 @@ async def test_items_of_a_dead_planner_are_not_leased_after_a_resume(ledger: Led
     await work_off(ledger, FourStages(many=1))
     assert ledger.runs.get(run_id).request_counts.done == 5
     assert [key for stage, key in stored_keys(url, run_id) if stage == 2] == ["confirm-0", "confirm-1"]
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 async def test_resuming_repeats_failed_items_without_planning_a_stage_twice(ledger: Ledger, url: str) -> None:
@@ -210,5 +211,5 @@ def test_the_audit_finds_a_total_increased_before_its_stage_opened(ledger: Ledge
     with database.writing() as connection:
         connection.execute(update(schema.runs).values(total=6, pending=2))
     database.close()
-    found = " ".join(ledger.audit.run(run_id))
+    found = " ".join(violated(ledger, run_id))
     assert "4 items for a total of 6" in found

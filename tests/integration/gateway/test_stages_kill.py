@@ -13,6 +13,7 @@ from counterpose_core.contract.runs import ItemResult, Run, RunItem
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.runs.stages import StagePlan
+from fakes.ledger_audit import violated
 from fakes.ledger_worker import acknowledged
 from fakes.processes import Start, child_processes, look_until
 from fakes.staged_runs import FourStages, create_staged_run, finish_all_but_the_last, plan_one, stored_keys
@@ -69,7 +70,7 @@ def watch_until(ledger: Ledger, run_id: str, many: int, holds: Callable[[], bool
         return holds()
 
     look_until(look)
-    assert ledger.audit.run(run_id) == []
+    assert violated(ledger, run_id) == []
 
 
 def has_halted(log: Path, boundary: Boundary, stage: int) -> bool:
@@ -133,7 +134,7 @@ async def test_a_stage_of_20_000_items_survives_kills_and_is_read_in_pages(
     process.kill()
     method = Watching(MANY)
     assert await plan_one(watched, method)
-    assert watched.audit.run(run_id) == []
+    assert violated(watched, run_id) == []
     assert watched.runs.get(run_id).state == "completed"
     assert stored_keys(url, run_id) == keys(MANY)
     assert method.read == 2 * FIRST + MANY

@@ -16,6 +16,7 @@ from fakes import ports
 from fakes.access_keys import new_access_key
 from fakes.benchmarks import benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated, violated_totals
 from fakes.ledgers import Clock
 from fakes.problems import problem
 from fakes.world import CLASSES
@@ -154,8 +155,8 @@ async def test_a_quota_that_runs_out_ends_the_run_with_all_that_is_done_and_resu
     assert counts["cancelled"] > 0
     assert counts["done"] > 0
     assert counts["failed"] == counts["pending"] == 0
-    assert gateway.ledger.audit.run(run_id) == []
-    assert gateway.ledger.audit.totals() == []
+    assert violated(gateway.ledger, run_id) == []
+    assert violated_totals(gateway.ledger) == []
     kept = {key for key, (state, _) in (await states(gateway, run_id)).items() if state != "cancelled"}
 
     problem(await gateway.http.post(f"/v1/runs/{run_id}/resume"), 429, "quota-exceeded")
@@ -165,7 +166,7 @@ async def test_a_quota_that_runs_out_ends_the_run_with_all_that_is_done_and_resu
     assert (await gateway.http.post(f"/v1/runs/{run_id}/resume")).status_code == 200
     assert (await ended(gateway, run_id))["state"] == "completed"
     assert await states(gateway, run_id) == whole
-    assert gateway.ledger.audit.run(run_id) == []
+    assert violated(gateway.ledger, run_id) == []
     # Nothing was done twice.
     after = gateway.ledger.of(ACME).access.usage()
     assert (after.month, after.images) == ("2026-12", len(whole) - len(kept))

@@ -14,6 +14,7 @@ from counterpose_core.contract.transfers import TransferItem, TransferSummary
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import HuntClassifiers, chance, hunted_services
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock
 from fakes.world import FakeWorld
 
@@ -79,7 +80,7 @@ async def started(gateway: FakeGateway, path: str, body: dict[str, Any]) -> str:
 async def transferred(gateway: FakeGateway, body: dict[str, Any]) -> TransferSummary:
     """The summary of a transfer that was worked off."""
     run = await started(gateway, ROOT, {"seed": 1} | body)
-    assert gateway.ledger.audit.run(run) == []
+    assert violated(gateway.ledger, run) == []
     summary = await gateway.http.get(f"/v1/runs/{run}/summary")
     assert summary.status_code == 200, summary.text
     return TransferSummary.model_validate_json(summary.content)

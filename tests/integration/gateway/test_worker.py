@@ -27,6 +27,7 @@ from counterpose_gateway.worker.shared_ledger import SharedLedger, retry_ledger
 from counterpose_gateway.worker.worker import LedgerRecorder
 from fakes.following import waited_for
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock, lease
 from fakes.ports import FakeCaptioner, FakeEditor, fake_services
 
@@ -73,7 +74,7 @@ async def test_a_concurrent_worker_finishes_a_run_and_stops_on_request(gateway: 
     assert (await waited_for(gateway.ledger, run_id, 100)).state == "completed"
     stop.set()
     await working
-    assert gateway.ledger.audit.run(run_id) == []
+    assert violated(gateway.ledger, run_id) == []
 
 
 async def test_a_clean_stop_releases_unfinished_items_without_an_attempt(gateway: FakeGateway) -> None:
@@ -101,7 +102,7 @@ async def test_cancelling_a_run_stops_hanging_work(
     gateway.ledger.runs.cancel(run_id)
     await asyncio.wait_for(working, 60)
     assert gateway.ledger.runs.get(run_id).state == "cancelled"
-    assert gateway.ledger.audit.run(run_id) == []
+    assert violated(gateway.ledger, run_id) == []
 
 
 async def test_leases_are_renewed_during_work(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:

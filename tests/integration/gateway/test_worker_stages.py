@@ -14,6 +14,7 @@ from counterpose_gateway.worker import worker as worker_module
 from counterpose_gateway.worker.worker import LedgerRecorder, Worker
 from fakes.following import waited_for
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ledgers import done
 from fakes.staged_runs import FourStages, create_staged_run, planner
 
@@ -50,7 +51,7 @@ async def test_workers_plan_and_process_each_stage_once_until_the_run_ends(gatew
     assert method.asked == [2, 3, 4, 5]
     assert gateway.ledger.runs.get(run_id).request_counts.done == 38
     assert {item.attempts for item in gateway.ledger.items.all(run_id)} == {1}
-    assert gateway.ledger.audit.run(run_id) == []
+    assert violated(gateway.ledger, run_id) == []
 
 
 async def test_stages_are_planned_before_more_items_are_leased(gateway: FakeGateway) -> None:

@@ -26,6 +26,7 @@ from counterpose_gateway.worker import worker as worker_module
 from counterpose_gateway.worker.shared_ledger import LEDGER_TRIES, SharedLedger, retry_ledger
 from counterpose_gateway.worker.worker import LedgerRecorder
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledger_audit import violated
 from fakes.ledgers import Clock
 from fakes.ports import FakeCaptioner, FakeEditor, fake_services
 
@@ -162,7 +163,7 @@ async def test_a_lease_that_cannot_be_released_expires(
     clock.now += 31
     await gateway.worker().work_off()
     assert states(gateway, run) == {"done": 12}
-    assert gateway.ledger.audit.run(run) == []
+    assert violated(gateway.ledger, run) == []
 
 
 async def test_an_unexpected_error_of_a_method_is_logged_and_its_items_released(
@@ -230,4 +231,4 @@ async def test_two_workers_share_a_run_and_record_each_item_once(gateway: FakeGa
     await asyncio.gather(*(gateway.worker().work_off() for _ in range(4)))
     assert states(gateway, run) == {"done": 12}
     assert {item.attempts for item in gateway.ledger.items.all(run)} == {1}
-    assert gateway.ledger.audit.run(run) == []
+    assert violated(gateway.ledger, run) == []
