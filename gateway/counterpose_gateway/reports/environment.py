@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from pydantic import BaseModel
 
 from counterpose_core.types import format_si
 from counterpose_gateway.reports import numbers
 from counterpose_gateway.reports.reasons import why_left_out
+from counterpose_gateway.reports.states import BADGES
 from counterpose_gateway.reports.text import changed_words
 
 END_OF_FIRST_SCREEN = "<!-- end of the first screen -->"
@@ -58,21 +61,20 @@ TEMPLATES.globals |= {
     "script": Markup(SCRIPT),
     "content_policy": Markup(CONTENT_POLICY),
     "end_of_first_screen": Markup(END_OF_FIRST_SCREEN),
+    "badges": BADGES,
 }
-TEMPLATES.filters |= {
-    "percent": numbers.percent,
-    "rare_percent": numbers.rare_percent,
-    "signed": numbers.signed,
-    "share_interval": numbers.share_interval,
-    "signed_interval": numbers.signed_interval,
-    "points": numbers.points,
-    "points_interval": numbers.points_interval,
-    "duration": numbers.duration,
-    "count": numbers.count,
-    "counted": numbers.counted,
-    "changed_words": changed_words,
-    "p_value": numbers.p_value,
-    "decimal": numbers.decimal,
-    "format_si": format_si,
-    "why_left_out": why_left_out,
-}
+
+
+def document(config: BaseModel) -> str:
+    """Write what a run depends on as JSON, in one order of names."""
+    return json.dumps(config.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False)
+
+
+_OF_NUMBERS = (
+    "percent rare_percent signed share_interval signed_interval points points_interval duration count "
+    "counted p_value decimal"
+)
+"""Functions of `numbers` that templates call by their names."""
+
+TEMPLATES.filters |= {name: getattr(numbers, name) for name in _OF_NUMBERS.split()}
+TEMPLATES.filters |= {each.__name__: each for each in (changed_words, document, format_si, why_left_out)}

@@ -19,7 +19,6 @@ from counterpose_core.contract import field_errors
 from counterpose_core.errors import CounterposeError, InvalidRequest, NotFound
 from counterpose_gateway.http.sessions import COOKIE
 from counterpose_gateway.reports.environment import TEMPLATES as REPORT_TEMPLATES
-from counterpose_gateway.reports.states import BADGES
 from counterpose_gateway.ui.shown_run import ITEM_STATES, STATES
 from counterpose_gateway.ui.static_content import static_addresses
 from counterpose_http import request_id_of
@@ -70,7 +69,7 @@ TEMPLATES.filters = {
     "in_words": in_words,
     "sentence": sentence,
 }
-TEMPLATES.globals = {**REPORT_TEMPLATES.globals, "static": static_addresses(), "badges": BADGES}
+TEMPLATES.globals = {**REPORT_TEMPLATES.globals, "static": static_addresses()}
 
 
 def page(

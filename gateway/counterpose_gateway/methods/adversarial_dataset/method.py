@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
@@ -34,13 +33,11 @@ def render(summary: AdversarialDatasetSummary, run: Run, read_image: Callable[[s
         for each in summary.shown
     ]
     captions = sorted(summary.captions, key=lambda each: (-each.kept, each.number))
-    config = summary.config.model_dump(mode="json")
     context = {
         "summary": summary,
         "run": run,
         "shown": shown,
         "captions": captions[:_SHOWN_CAPTIONS],
-        "config": json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False),
     }
     return TEMPLATES.get_template("adversarial_dataset/report.html.j2").render(context, images=album.images)
 

@@ -88,7 +88,6 @@ def render(
             summary,
             {"token": lambda token: token.resemblance, "class name": lambda token: token.name_resemblance},
         ),
-        "badges": BADGES,
         "shown": [
             ShownClass(
                 name,
@@ -98,9 +97,6 @@ def render(
             )
             for name, token in shown
         ],
-        "config": json.dumps(
-            summary.config.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False
-        ),
     }
     return TEMPLATES.get_template("dataset_interface/report.html.j2").render(context, images=album.images)
 

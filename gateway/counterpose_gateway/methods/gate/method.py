@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 from counterpose_core.contract.gates import GateCreate, GateItem, GateSummary
@@ -48,9 +47,6 @@ def render(summary: GateSummary, run: Run, read_image: Callable[[str], bytes]) -
         "run": run,
         "shown": shown,
         "cells": [(cell, points(cell.regression)) for cell in summary.cells],
-        "config": json.dumps(
-            summary.config.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False
-        ),
     }
     return TEMPLATES.get_template("gate/report.html.j2").render(context, images=album.images)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 from counterpose_core.contract.runs import Run
@@ -31,13 +30,11 @@ def render(summary: TransferSummary, run: Run, read_image: Callable[[str], bytes
     rows: dict[str, list[tuple[TransferCell, int]]] = {}
     for cell in summary.cells:
         rows.setdefault(cell.row, []).append((cell, level_of(cell)))
-    config = summary.config.model_dump(mode="json")
     context = {
         "summary": summary,
         "run": run,
         "shown": shown,
         "rows": rows,
-        "config": json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False),
     }
     return TEMPLATES.get_template("transfer/report.html.j2").render(context, images=album.images)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -114,11 +113,7 @@ def render(
         "least": LEAST_IMAGES,
         "counted": counted_images(summary),
         "least_answered": LEAST_ANSWERED,
-        "badges": BADGES,
         "base": BASE,
-        "config": json.dumps(
-            summary.config.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False
-        ),
     }
     return TEMPLATES.get_template("shift_benchmark/report.html.j2").render(context, images=album.images)
 
