@@ -18,11 +18,10 @@ from counterpose_gateway.access.key_ring import KeyRing
 from counterpose_gateway.http.accept import require_acceptable
 from counterpose_gateway.http.edge import Edge
 from counterpose_gateway.http.in_flight import InFlight, Room, Turns
-from counterpose_gateway.http.metrics import Metrics, ResponseCounter
+from counterpose_gateway.http.metrics import Metrics, ResponseCounter, Traced
 from counterpose_gateway.http.rate_limits import RateLimitFields
 from counterpose_gateway.http.sessions import Sessions
 from counterpose_gateway.http.signed_urls import SignedUrls
-from counterpose_gateway.http.traced import Traced
 from counterpose_gateway.images.content_credentials import ContentCredentials
 from counterpose_gateway.jobs.ray_cluster import Clusters
 from counterpose_gateway.ledger import Ledger

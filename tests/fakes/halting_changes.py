@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sqlalchemy import event
 
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.runs import cancellations, deletions
+from counterpose_gateway.ledger.runs import changes
 from counterpose_gateway.records import pace
 from fakes.ledger_worker import acknowledge
 
@@ -22,8 +22,8 @@ Moment = Literal["between-chunks", "within-a-chunk"]
 
 def make_chunks_small() -> None:
     """Let this process change three rows of a run in one transaction."""
-    pace.CHUNK = deletions.DELETED_AT_ONCE = SMALL_CHUNK
-    cancellations.RESUMED_AT_ONCE = 5
+    pace.CHUNK = changes.DELETED_AT_ONCE = SMALL_CHUNK
+    changes.RESUMED_AT_ONCE = 5
 
 
 def change_and_halt(url: str, run_id: str, verb: Verb, moment: Moment, commits: int, log: Path) -> None:

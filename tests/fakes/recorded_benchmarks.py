@@ -21,8 +21,7 @@ from counterpose_core.contract.shift_benchmarks import (
 )
 from counterpose_core.types import Cost
 from counterpose_gateway.methods.shift_benchmark.cells import Cell
-from counterpose_gateway.methods.shift_benchmark.columns import ImageColumns
-from counterpose_gateway.methods.shift_benchmark.reading import columns_of
+from counterpose_gateway.methods.shift_benchmark.columns import ImageColumns, columns_of
 from fakes.benchmarks import benchmark_request, tokens
 
 IMAGE = "a" * 64

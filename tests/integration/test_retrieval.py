@@ -16,7 +16,7 @@ from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkConfig
 from counterpose_core.images.codecs import encode_raw
 from counterpose_core.suite import load_suite
 from counterpose_core.text.class_prompts import CLASS_SLOT
-from counterpose_gateway.methods.shift_benchmark.retrieval import (
+from counterpose_gateway.methods.shift_benchmark.images import (
     KEPT,
     Search,
     retrieval_manifest,

@@ -14,8 +14,8 @@ from unittest.mock import patch
 from counterpose_core.types import RunKind
 from counterpose_gateway import ledger as ledger_module
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.database.lease_time import Steady
-from counterpose_gateway.ledger.runs import cancellations
+from counterpose_gateway.ledger.database.session import Steady
+from counterpose_gateway.ledger.runs import changes
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.progress import following
 from counterpose_gateway.records import pace
@@ -160,8 +160,8 @@ def simulated(world: World) -> Iterator[None]:
         (pace, "CHUNK", 4),
         (large_plans, "STORED_AT_CREATION", 6),
         # So that small runs are also cancelled and resumed in several transactions.
-        (cancellations, "CANCELLED_AT_ONCE", few),
-        (cancellations, "RESUMED_AT_ONCE", few),
+        (changes, "CANCELLED_AT_ONCE", few),
+        (changes, "RESUMED_AT_ONCE", few),
     ]
     with ExitStack() as stack:
         stack.enter_context(world.loop.in_charge())

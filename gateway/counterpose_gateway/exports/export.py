@@ -1,14 +1,23 @@
-"""Write an export: the records become a complete folder."""
+"""Write an export: the records become a complete folder.
+
+Write a folder completely or not at all, and stream it as a tar.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import fcntl
+import os
+import shutil
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal, get_args
 
-from counterpose_core.errors import InvalidRequest
-from counterpose_gateway.exports.archive import whole_folder
+from counterpose_core.blobs import NO_ROOM
+from counterpose_core.errors import InvalidRequest, StorageFull
 from counterpose_gateway.exports.card import README, Card, render
 from counterpose_gateway.exports.fiftyone import FIFTYONE
 from counterpose_gateway.exports.images import Progress, images
@@ -73,3 +82,125 @@ def write_export(
         chosen.write(folder, images(inventory, store, progress, credentials), inventory, shard_bytes)
         (folder / README).write_text(render(card, inventory, chosen), encoding="utf-8")
     return Export(folder=target, images=inventory.images)
+
+
+MEDIA_TYPE = "application/x-tar"
+
+_PIECE = 1 << 20
+_MODE = 0o644
+
+
+def archived(write: Callable[[Path], object]) -> Iterator[bytes]:
+    """Let ``write`` fill a folder, and return it as a tar in pieces; the folder is deleted afterwards.
+
+    The card comes last: if it is there, so is the rest. An error of ``write`` is raised at once, not when
+    the first piece is read.
+    """
+    place = TemporaryDirectory(prefix="counterpose-export-")
+    try:
+        folder = Path(place.name) / "export"
+        write(folder)
+    except BaseException:
+        place.cleanup()
+        raise
+    return _pieces(place, folder)
+
+
+def _pieces(place: TemporaryDirectory[str], folder: Path) -> Iterator[bytes]:
+    try:
+        for path in _in_order(folder):
+            yield from _member(path, str(path.relative_to(folder)))
+        yield bytes(2 * tarfile.BLOCKSIZE)
+    finally:
+        place.cleanup()
+
+
+def _in_order(folder: Path) -> Iterator[Path]:
+    card = folder / README
+    yield from (path for path in _files(folder) if path != card)
+    if card.exists():
+        yield card
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    # Folder by folder: an export of a million images is no list of a million paths.
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            yield from _files(path)
+        else:
+            yield path
+
+
+def _member(path: Path, name: str) -> Iterator[bytes]:
+    # Not by tarfile, which needs a file to write to; equal exports give equal bytes.
+    header = tarfile.TarInfo(name)
+    header.size, header.mode = path.stat().st_size, _MODE
+    yield header.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece
+    yield bytes(-header.size % tarfile.BLOCKSIZE)
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """Yield an empty folder that becomes ``target`` when the block succeeds, and is removed when it raises.
+
+    A killed process leaves ``.<name>.partial``, which the next writer of the same target empties first.
+    Nothing is synced, as that may take longer than writing the files: after a power loss, export again.
+
+    Raises:
+        InvalidRequest: ``target`` is not empty, or another process is writing it.
+        StorageFull: the disk is full.
+    """
+    _refuse_taken(target)
+    partial = target.with_name(f".{target.name}.partial")
+    with _claimed(partial):
+        _clear(partial)
+        try:
+            yield partial
+            # Another process may have filled it in the meantime.
+            _refuse_taken(target)
+            partial.rename(target)
+        except BaseException as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            if isinstance(error, OSError) and error.errno in NO_ROOM:
+                raise StorageFull(f"no room for {str(target)!r}") from error
+            raise
+
+
+def _refuse_taken(target: Path) -> None:
+    if target.exists() and not (target.is_dir() and next(target.iterdir(), None) is None):
+        raise InvalidRequest(f"{str(target)!r} already exists: remove it or name another folder")
+
+
+@contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Hold a lock on the folder itself: it ends with the process, and leaves no file behind."""
+    folder.mkdir(exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        if not _is_ours(handle, folder):
+            raise InvalidRequest(
+                f"another process is writing {str(folder)!r}; wait for it or name another folder"
+            )
+        yield
+    finally:
+        os.close(handle)
+
+
+def _is_ours(handle: int, folder: Path) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    # The previous holder of the lock may have renamed the folder: then the handle is of a finished export.
+    return folder.is_dir() and os.fstat(handle).st_ino == folder.stat().st_ino
+
+
+def _clear(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

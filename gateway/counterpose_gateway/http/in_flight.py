@@ -1,17 +1,21 @@
 """How many requests are served at once: one more is refused before anything of it is read.
 
 Requests that plan or store much take turns, so that many at once do not hold up all the others.
+
+Work for a client that may leave: it ends when nobody reads the answer any more.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from counterpose_core.errors import RateLimited
+from counterpose_core.errors import Cancelled, RateLimited
 from counterpose_gateway.http.edge import HEALTH_PATHS
 
 _LISTENING = ("/events", "/wait")
@@ -139,3 +143,30 @@ class Turns:
         finally:
             over.cancel()
             give_back()
+
+
+V = TypeVar("V")
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, V]) -> V:
+    """Return what ``work`` returns; it is cancelled as soon as the client has left.
+
+    Raises:
+        Cancelled: the client left first; nobody reads the answer.
+    """
+    doing, left = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait((doing, left), return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            raise Cancelled("the client left before the answer was ready")
+        return doing.result()
+    finally:
+        for each in (doing, left):
+            each.cancel()
+        await asyncio.gather(doing, left, return_exceptions=True)
+
+
+async def _left(request: Request) -> None:
+    """Return when the client has left; the request has no body that anyone else reads."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

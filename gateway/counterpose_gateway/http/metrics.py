@@ -4,6 +4,8 @@ Prometheus' series of what the ledger knows: runs, items by stage, calls to serv
 
 Every gateway of one ledger tells the same numbers: a query takes their maximum over the gateways,
 not their sum.
+
+The middleware that makes a span of each request that changes something.
 """
 
 from __future__ import annotations
@@ -21,13 +23,16 @@ from prometheus_client.core import (
     Metric,
 )
 from prometheus_client.registry import Collector
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from counterpose_core.contract.base import TRACE_HEADER
 from counterpose_core.contract.services import CircuitState, StoreUse
 from counterpose_core.errors import RateLimited
+from counterpose_core.tracing import TRACE, Tracing
 from counterpose_core.types import Cost, ItemKind
 from counterpose_gateway.records.measurements import LEASE_LOST, Attempt, Measurements
-from counterpose_gateway.services.circuit import BUCKET, BUCKETS, CALLS, OK, SECONDS
+from counterpose_gateway.services.calls import BUCKET, BUCKETS, CALLS, OK, SECONDS
 from counterpose_gateway.services.clients import SERVICE_NAMES
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -248,3 +253,25 @@ def _cost(cost: Cost) -> Iterator[Metric]:
     for name, amount in cost.model_dump().items():
         what = f"{name.replace('_', ' ')} that the recorded items of all runs took."
         yield CounterMetricFamily(f"counterpose_cost_{name}", what.capitalize(), value=amount)
+
+
+_UNTRACED = ("GET", "HEAD", "OPTIONS")
+"""Polls: a span of each would say nothing and cost more than its answer."""
+
+
+class Traced:
+    """Makes a span of a request, a child of its caller's, and tells it to what goes on after the answer."""
+
+    def __init__(self, app: ASGIApp, *, tracing: Tracing) -> None:
+        self._app, self._tracing = app, tracing
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._tracing.is_on or scope["type"] != "http" or scope["method"] in _UNTRACED:
+            await self._app(scope, receive, send)
+            return
+        # What follows the collection's name is an id.
+        collection = "/".join(scope["path"].split("/")[:3])
+        parent = Headers(scope=scope).get(TRACE_HEADER)
+        with self._tracing.span(f"{scope['method']} {collection}", kind="server", parent=parent):
+            TRACE.set(self._tracing.current())
+            await self._app(scope, receive, send)

@@ -30,8 +30,7 @@ from counterpose_core.image_folders import (
 from counterpose_core.text.folder_names import NAMES, folder_classes
 from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.images.intake import LARGEST_FILE
-from counterpose_gateway.imports.samples import Sample, refused
-from counterpose_gateway.imports.storage import Storage
+from counterpose_gateway.imports.storage import Sample, Storage, refused
 from counterpose_gateway.records.imports import NewShard
 
 NOTES = (*METADATA, ANNOTATIONS)

@@ -32,8 +32,7 @@ from counterpose_gateway.images.intake import admit, checked_classes, rejected_s
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports import image_folder, parquet_files, tar_shards
 from counterpose_gateway.imports.addresses import with_revision
-from counterpose_gateway.imports.samples import Sample, refused
-from counterpose_gateway.imports.storage import Storage, reading
+from counterpose_gateway.imports.storage import Sample, Storage, reading, refused
 from counterpose_gateway.imports.tar_shards import read_tar
 from counterpose_gateway.records.imports import LeasedImport, LeasedListing, LeasedShard, NewShard
 from counterpose_gateway.records.sources import NewSource

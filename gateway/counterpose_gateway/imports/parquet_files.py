@@ -16,8 +16,7 @@ from counterpose_core.errors import (
     ShardUnreadable,
 )
 from counterpose_gateway.images.folder import RawSource
-from counterpose_gateway.imports.samples import Sample, class_of, refused
-from counterpose_gateway.imports.storage import Storage
+from counterpose_gateway.imports.storage import Sample, Storage, class_of, refused
 from counterpose_gateway.imports.tar_shards import expanded
 from counterpose_gateway.records.imports import NewShard
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from counterpose_gateway.ledger.access import Access
 from counterpose_gateway.ledger.blobs import Blobs
 from counterpose_gateway.ledger.database.engine import CHECK_SECONDS, Database
-from counterpose_gateway.ledger.database.lease_time import LeaseTime, Steady, steady_clock
-from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.database.session import LeaseTime, Session, Steady, steady_clock
 from counterpose_gateway.ledger.datasets.datasets import Datasets
 from counterpose_gateway.ledger.datasets.imports import Imports
 from counterpose_gateway.ledger.idempotency import Idempotency

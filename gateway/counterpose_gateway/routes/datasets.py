@@ -22,8 +22,7 @@ from counterpose_core.types import PortableName
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.images.intake import add_uploads, checked_classes
 from counterpose_gateway.images.quota import Quotas
-from counterpose_gateway.imports.addresses import AllowedAddresses
-from counterpose_gateway.imports.requests import begin_import
+from counterpose_gateway.imports.addresses import AllowedAddresses, layout_of, with_revision
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.idempotency import StoredAnswer
 from counterpose_gateway.routes.context import Context, IdempotencyKey
@@ -148,3 +147,23 @@ def answer_once(
 
 def _response(answer: StoredAnswer) -> Response:
     return Response(answer.body, answer.status, media_type="application/json")
+
+
+def begin_import(
+    name: str, request: ImportCreate, ledger: Ledger, allowed: AllowedAddresses, quotas: Quotas
+) -> Dataset:
+    """Make the dataset if there is none, and let workers import into it; they alone read the address.
+
+    Raises:
+        ImportRefused: the address is not allowed.
+        InvalidRequest: a field is wrong, or the dataset has images or another import.
+        ClassMapMismatch: two class names look alike.
+        QuotaExceeded: there are too many datasets.
+    """
+    allowed.require(with_revision(request.url, request.revision))
+    classes = checked_classes(request.classes)
+    if request.classes is not None or not ledger.datasets.has(name):
+        ends = quotas.end_of_dataset(None, time.time())
+        ledger.datasets.create(name, classes, quotas.check_datasets, expires_at=ends)
+    ledger.imports.create(name, request, layout_of(request), classes)
+    return ledger.datasets.get(name)

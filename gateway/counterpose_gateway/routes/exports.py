@@ -10,8 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from counterpose_core.contract.signed_urls import SignedUrl, SignedUrlCreate
 from counterpose_core.types import BlobRef
-from counterpose_gateway.exports.archive import MEDIA_TYPE, archived
-from counterpose_gateway.exports.export import ExportLayout, write_export
+from counterpose_gateway.exports.export import MEDIA_TYPE, ExportLayout, archived, write_export
 from counterpose_gateway.http.request_head import bearer
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.images.png import png_of

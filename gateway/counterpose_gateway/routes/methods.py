@@ -38,7 +38,7 @@ from counterpose_gateway.methods.bug_hunt.dry_run import dry_run
 from counterpose_gateway.methods.bug_hunt.measurement import start_measurement
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.methods.dataset_interface.learning import generate
-from counterpose_gateway.methods.gate.regression_set import freeze
+from counterpose_gateway.methods.gate.plan import freeze
 from counterpose_gateway.methods.shift_benchmark import threshold_review
 from counterpose_gateway.methods.stress_test.estimate import estimate
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST

@@ -22,7 +22,7 @@ from counterpose_core.errors import InvalidRequest, NotFound
 from counterpose_core.kinds import KINDS
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from counterpose_core.types import Cosine, ItemKind, ItemState, RunKind, RunState
-from counterpose_gateway.http.listening import while_connected
+from counterpose_gateway.http.in_flight import while_connected
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.progress.following import (

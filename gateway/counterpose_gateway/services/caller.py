@@ -38,8 +38,7 @@ from counterpose_core.errors import (
     Unauthorized,
 )
 from counterpose_core.tracing import Tracing
-from counterpose_gateway.services.circuit import REST_SECONDS, CallCounts, CallLimit, Circuit
-from counterpose_gateway.services.remaining import REMAINING, RUN
+from counterpose_gateway.services.calls import REMAINING, REST_SECONDS, RUN, CallCounts, CallLimit, Circuit
 from counterpose_gateway.settings import GatewaySettings
 
 A = TypeVar("A", bound=BaseModel)

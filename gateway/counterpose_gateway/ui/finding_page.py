@@ -22,9 +22,8 @@ from counterpose_gateway.reports.states import BADGES
 from counterpose_gateway.routes.context import Context, GatewayContext
 from counterpose_gateway.summaries.summaries import summary_of
 from counterpose_gateway.ui.environment import SENT_WITH_PAGES, Form, PageRoute, page
-from counterpose_gateway.ui.listed_findings import finding_of
-from counterpose_gateway.ui.shown_pairs import finding_pair
-from counterpose_gateway.ui.shown_run import ShownRun
+from counterpose_gateway.ui.page_state import finding_of
+from counterpose_gateway.ui.shown_run import ShownRun, finding_pair
 
 router = APIRouter(prefix="/ui/runs/{run_id}/findings/{number}", route_class=PageRoute)
 

@@ -5,6 +5,8 @@ What ended runs show, each in one sentence and, where there are verdicts, the st
 The figures of a run that is going: seconds of work, so they are summed up now and then, and shared.
 
 The changing part of a run's page, made once for all who have the page open.
+
+The findings that a stress test lists, with the numbers by which pages and commands name them.
 """
 
 from __future__ import annotations
@@ -20,16 +22,21 @@ from typing import Annotated
 from fastapi import Depends, Request
 from pydantic import BaseModel
 
+from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Run
-from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.errors import NotFound
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods import METHODS
+from counterpose_gateway.methods.stress_test.columns import read_columns
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.methods.stress_test.report.findings import findings_of
+from counterpose_gateway.methods.stress_test.summary.findings import under_test
 from counterpose_gateway.methods.stress_test.summary.hints import change_key
 from counterpose_gateway.progress.following import LOOK_SECONDS
 from counterpose_gateway.routes.context import GatewayContext
 from counterpose_gateway.runs.method import Headline
 from counterpose_gateway.summaries.summaries import summary_of
-from counterpose_gateway.ui.listed_findings import findings_under_test
 
 _PARTS = 32
 
@@ -209,3 +216,36 @@ async def _state_of(request: Request) -> PageState:
 
 
 Pages = Annotated[PageState, Depends(_state_of)]
+
+
+def listed_findings(
+    run: Run, context: GatewayContext, summary: StressTestSummary | None = None
+) -> list[Finding]:
+    """The findings of a run as its report numbers them; of the ``summary`` given, or of the current one."""
+    if run.kind != STRESS_TEST.kind:
+        return []
+    figures = summary or summary_of(STRESS_TEST, run.id, None, context)
+    if figures.findings:
+        return list(figures.findings)
+    key = ("findings", run.id, context.ledger.events.last(run.id).id)
+    return context.cache.get(key, lambda: findings_of(figures, read_columns(run, context.ledger)))
+
+
+def findings_under_test(run: Run, context: GatewayContext) -> list[Finding]:
+    """The changes that a stress test tests while it goes on, as far as its screen has seen them."""
+    config = StressTestConfig.model_validate(run.resolved_config)
+    columns = read_columns(run, context.ledger, context.columns)
+    return under_test(run, columns, config)
+
+
+def finding_of(run: Run, number: int, context: GatewayContext) -> Finding:
+    """One finding by its number.
+
+    Raises:
+        NotFound: the run has no such finding.
+    """
+    found = listed_findings(run, context)
+    for finding in found:
+        if finding.number == number:
+            return finding
+    raise NotFound(f"run {run.id!r} has no finding {number}: it has {len(found)}")

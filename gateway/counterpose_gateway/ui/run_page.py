@@ -17,7 +17,7 @@ from counterpose_core.contract.baselines import ClassifierBaseline
 from counterpose_core.contract.runs import Item, Run, RunRename
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.errors import InvalidRequest
-from counterpose_gateway.http.listening import while_connected
+from counterpose_gateway.http.in_flight import while_connected
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.routes.context import Context, GatewayContext
 from counterpose_gateway.routes.runs import REPORT_HEADERS
@@ -31,10 +31,8 @@ from counterpose_gateway.ui.environment import (
     page,
     part,
 )
-from counterpose_gateway.ui.listed_findings import listed_findings
-from counterpose_gateway.ui.page_state import Pages, PageState
-from counterpose_gateway.ui.shown_pairs import ShownPair, finding_pair, newest_pairs
-from counterpose_gateway.ui.shown_run import ShownRun
+from counterpose_gateway.ui.page_state import Pages, PageState, listed_findings
+from counterpose_gateway.ui.shown_run import ShownPair, ShownRun, finding_pair, newest_pairs
 
 router = APIRouter(prefix="/ui/runs/{run_id}", route_class=PageRoute)
 

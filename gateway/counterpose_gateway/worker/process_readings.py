@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from counterpose_core.errors import CounterposeError
 from counterpose_gateway.records.measurements import WorkerReading
-from counterpose_gateway.services.circuit import CallCounts
+from counterpose_gateway.services.calls import CallCounts
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger

@@ -25,9 +25,9 @@ from counterpose_gateway.records.measurements import WorkerReading
 from counterpose_gateway.records.outcomes import Ended, Outcome
 from counterpose_gateway.runs.attempt import RunStoppedError
 from counterpose_gateway.runs.renewal import keep_leased
+from counterpose_gateway.services.calls import REMAINING, RUN, RemainingTimes
 from counterpose_gateway.services.functions import with_functions
 from counterpose_gateway.services.ports import Services
-from counterpose_gateway.services.remaining import REMAINING, RUN, RemainingTimes
 from counterpose_gateway.worker.concurrency import Concurrency
 from counterpose_gateway.worker.disks import require_disks
 from counterpose_gateway.worker.planner import Planner

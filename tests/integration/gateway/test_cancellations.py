@@ -6,7 +6,7 @@ import pytest
 
 from counterpose_core.errors import InternalError, LeaseLost, RunNotCancellable, RunNotResumable
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.runs import cancellations
+from counterpose_gateway.ledger.runs import changes
 from counterpose_gateway.ledger.tables import rows
 from counterpose_gateway.records import pace
 from fakes.large_runs import FourOfEach, create_large_run, large_planner, plan_rest
@@ -21,7 +21,7 @@ LEFT = ITEMS - PER_SOURCE
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "CHUNK", CHUNK)
-    monkeypatch.setattr(cancellations, "CANCELLED_AT_ONCE", 5)
+    monkeypatch.setattr(changes, "CANCELLED_AT_ONCE", 5)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def interrupt(ledger: Ledger, run_id: str) -> None:
     """Begin to cancel, as a process does that is killed then."""
     with ledger._session.database.writing() as connection:  # the ledger's own transaction
         run = rows.locked_run(connection, run_id)
-        cancellations.begin_cancelling(connection, run, now=1.0, message="cancelled")
+        changes.begin_cancelling(connection, run, now=1.0, message="cancelled")
 
 
 def test_a_large_run_is_cancelled_in_chunks(ledger: Ledger, run_id: str) -> None:

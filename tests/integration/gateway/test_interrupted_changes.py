@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import BackendUnavailable, LeaseLost, NotFound, RunNotDeletable
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.runs import cancellations, deletions
+from counterpose_gateway.ledger.runs import changes
 from counterpose_gateway.ledger.runs import runs as runs_part
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records import pace
@@ -32,8 +32,8 @@ TABLES = (schema.runs, schema.items, schema.events)
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "CHUNK", SMALL_CHUNK)
-    monkeypatch.setattr(deletions, "DELETED_AT_ONCE", SMALL_CHUNK)
-    monkeypatch.setattr(cancellations, "RESUMED_AT_ONCE", 5)
+    monkeypatch.setattr(changes, "DELETED_AT_ONCE", SMALL_CHUNK)
+    monkeypatch.setattr(changes, "RESUMED_AT_ONCE", 5)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def run_id(ledger: Ledger) -> str:
 
 def begin(ledger: Ledger, run_id: str, verb: str) -> None:
     """Begin to resume or to delete a run, as a process does that is killed after the first commit."""
-    rest = {"resume": (cancellations, "resume_rest"), "delete": (deletions, "delete_rest")}[verb]
+    rest = {"resume": (changes, "resume_rest"), "delete": (changes, "delete_rest")}[verb]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(*rest, lambda *_: None)
         getattr(ledger.runs, verb)(run_id)

@@ -9,7 +9,7 @@ import pytest
 
 from counterpose_core.errors import IdempotencyInFlight
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.ledger.database.lease_time import NOTED_SECONDS, Steady, steady_clock
+from counterpose_gateway.ledger.database.session import NOTED_SECONDS, Steady, steady_clock
 from counterpose_gateway.ledger.idempotency import CLAIM_SECONDS
 from counterpose_gateway.records.outcomes import Failed
 from fakes.ledgers import Clock, create_run, lease

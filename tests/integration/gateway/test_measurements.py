@@ -14,7 +14,7 @@ from counterpose_gateway.ledger import Ledger, measurements
 from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.records.measurements import Attempt, WorkerReading
 from counterpose_gateway.records.outcomes import Failed, Filtered
-from counterpose_gateway.services.circuit import CallCounts
+from counterpose_gateway.services.calls import CallCounts
 from counterpose_gateway.worker.process_readings import ProcessReadings
 from fakes.ledger_audit import violated_totals
 from fakes.ledgers import Clock, create_run, done, lease, new_ledger

@@ -11,7 +11,7 @@ from counterpose_core.errors import BackendUnavailable
 from counterpose_core.types import Cost
 from counterpose_gateway.http.metrics import Metrics
 from counterpose_gateway.records.measurements import Measurements
-from counterpose_gateway.services.circuit import CallCounts
+from counterpose_gateway.services.calls import CallCounts
 from fakes.gateway import fake_gateway
 from fakes.ledgers import Clock
 

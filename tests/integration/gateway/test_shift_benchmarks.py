@@ -18,8 +18,8 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
+from counterpose_gateway.methods.shift_benchmark.columns import columns_of, read_columns
 from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
-from counterpose_gateway.methods.shift_benchmark.reading import columns_of, read_columns
 from counterpose_gateway.methods.shift_benchmark.report import first_screen
 from counterpose_gateway.methods.shift_benchmark.report.report import render
 from counterpose_gateway.runs.context import RecordedRuns

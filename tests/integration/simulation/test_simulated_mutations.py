@@ -12,7 +12,7 @@ from sqlalchemy import Connection, RowMapping, func, insert, select
 from counterpose_core.blobs import BlobStore, digest
 from counterpose_core.contract.runs import Run
 from counterpose_gateway.ledger.items import outcomes
-from counterpose_gateway.ledger.runs import cancellations, transitions
+from counterpose_gateway.ledger.runs import changes, transitions
 from counterpose_gateway.ledger.runs.runs import Runs
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.progress import following
@@ -80,7 +80,7 @@ def test_a_cancellation_that_leaves_leases_valid_is_found(monkeypatch: pytest.Mo
     def none_cancelled(connection: Connection, run: RowMapping, most: int) -> int:
         return min(most, int(run["pending"]))
 
-    monkeypatch.setattr(cancellations, "_cancel_some", none_cancelled)
+    monkeypatch.setattr(changes, "_cancel_some", none_cancelled)
     assert first_violation("run is cancelled").startswith("I1: ")
 
 

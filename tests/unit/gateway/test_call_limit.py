@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from counterpose_core.contract.services import ServiceState
-from counterpose_gateway.services.circuit import CallLimit
+from counterpose_gateway.services.calls import CallLimit
 from counterpose_gateway.worker import concurrency as concurrency_module
 from counterpose_gateway.worker.concurrency import LEAST, MOST, Concurrency
 from fakes.service_http import Time

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from counterpose_core.errors import Cancelled
-from counterpose_gateway.http.listening import while_connected
+from counterpose_gateway.http.in_flight import while_connected
 
 
 def _request(*messages: Message) -> Request:

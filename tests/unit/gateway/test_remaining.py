@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterpose_core.contract.runs import RequestCounts
-from counterpose_gateway.services.remaining import RemainingTimes
+from counterpose_gateway.services.calls import RemainingTimes
 
 
 class Runs:

@@ -18,7 +18,7 @@ from counterpose_core.errors import (
     RateLimited,
     UnknownModel,
 )
-from counterpose_gateway.services.circuit import FAILURES_TO_OPEN, REST_SECONDS, Circuit
+from counterpose_gateway.services.calls import FAILURES_TO_OPEN, REST_SECONDS, Circuit
 from counterpose_gateway.services.clients import SERVICE_NAMES, HttpHealth, services_of
 from fakes.service_http import Time, answering, caller_over, refusal
 

@@ -19,7 +19,7 @@ from counterpose_core.errors import (
 from counterpose_gateway.ledger.blobs import loosen
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.datasets import deletions, import_rows
-from counterpose_gateway.ledger.datasets.dataset_rows import (
+from counterpose_gateway.ledger.datasets.import_rows import (
     dataset_row,
     find_dataset,
     locked_dataset,

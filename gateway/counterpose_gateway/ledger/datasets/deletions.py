@@ -14,7 +14,7 @@ from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger.blobs import loosen
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.datasets import import_rows
-from counterpose_gateway.ledger.datasets.dataset_rows import locked_dataset
+from counterpose_gateway.ledger.datasets.import_rows import locked_dataset
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.pace import in_chunks, never
 

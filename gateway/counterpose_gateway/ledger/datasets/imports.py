@@ -12,13 +12,14 @@ from counterpose_core.contract.datasets import ImportCreate, Layout, RejectedSou
 from counterpose_core.errors import Cancelled, CounterposeError, InvalidRequest, LeaseLost, ShardUnreadable
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.datasets import import_rows
-from counterpose_gateway.ledger.datasets.dataset_rows import locked_dataset, stored_with
 from counterpose_gateway.ledger.datasets.import_rows import (
     change,
     end_if_all_ended,
     fail_import,
     held,
+    locked_dataset,
     problem_of,
+    stored_with,
 )
 from counterpose_gateway.ledger.datasets.sources import Added, add_sources, restate
 from counterpose_gateway.ledger.tables import rows, schema

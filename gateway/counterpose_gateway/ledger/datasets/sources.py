@@ -20,7 +20,7 @@ from sqlalchemy import Connection, RowMapping, Select, and_, insert, select, upd
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.datasets import RejectedSource
 from counterpose_gateway.ledger.database.session import Session
-from counterpose_gateway.ledger.datasets.dataset_rows import unknown_dataset
+from counterpose_gateway.ledger.datasets.import_rows import unknown_dataset
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.source_table import Codes, SourceTable, Texts
 from counterpose_gateway.records.sources import NewSource

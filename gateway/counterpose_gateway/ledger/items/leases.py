@@ -20,7 +20,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from counterpose_core.errors import LeaseLost, QuotaExceeded
 from counterpose_gateway.ledger import access
 from counterpose_gateway.ledger.database.session import Session
-from counterpose_gateway.ledger.runs.cancellations import stop
+from counterpose_gateway.ledger.runs.changes import stop
 from counterpose_gateway.ledger.runs.transitions import Step, move_by, record
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem

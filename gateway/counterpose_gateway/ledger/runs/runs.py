@@ -15,7 +15,7 @@ from counterpose_core.errors import CounterposeError, IdempotencyConflict, NotFo
 from counterpose_core.types import RunKind, RunState
 from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.session import Session
-from counterpose_gateway.ledger.runs import cancellations, deletions, transitions
+from counterpose_gateway.ledger.runs import changes, transitions
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.items import LargeRun, PlannedItem
 from counterpose_gateway.records.pace import never
@@ -28,9 +28,9 @@ _runs = schema.runs.c
 _NAMED_AT_ONCE = 500
 
 _RESTS = {
-    "cancelling": cancellations.cancel_rest,
-    "resuming": cancellations.resume_rest,
-    "deleting": deletions.delete_rest,
+    "cancelling": changes.cancel_rest,
+    "resuming": changes.resume_rest,
+    "deleting": changes.delete_rest,
 }
 """What goes on with a run, by the state that it is left in."""
 
@@ -212,7 +212,7 @@ class Runs:
     def cancelled(self, run_id: str) -> bool:
         """Return whether the run is cancelled, being cancelled, or stopped by a problem."""
         with self._session.reading_last_commit() as connection:
-            row = connection.execute(cancellations.STATE, rows.named(connection, run_id)).mappings().first()
+            row = connection.execute(changes.STATE, rows.named(connection, run_id)).mappings().first()
             if row is None:
                 raise rows.absent(connection, run_id)
         return row["state"] in ("cancelling", "cancelled", "failed")
@@ -225,7 +225,7 @@ class Runs:
         Raises:
             RunNotCancellable: it has ended already.
         """
-        cancellations.cancel(self._session, run_id)
+        changes.cancel(self._session, run_id)
         return self.get(run_id)
 
     def stop(self, run_id: str, why: CounterposeError) -> None:
@@ -234,7 +234,7 @@ class Runs:
         Raises:
             NotFound: the run does not exist.
         """
-        cancellations.stop(self._session, run_id, why)
+        changes.stop(self._session, run_id, why)
 
     def resume(self, run_id: str, functions: Mapping[str, str] | None = None) -> Run:
         """Put failed and cancelled items of an ended run back to pending, with fresh attempts.
@@ -251,7 +251,7 @@ class Runs:
             RunNotResumable: it has not ended, or every item ended well.
             QuotaExceeded: its tenant has used up this month's quota.
         """
-        cancellations.resume(self._session, run_id, functions)
+        changes.resume(self._session, run_id, functions)
         return self.get(run_id)
 
     def delete(self, run_id: str) -> None:
@@ -264,7 +264,7 @@ class Runs:
             NotFound: the run does not exist, or it was deleted before.
             RunNotDeletable: it has not ended, or it continues a run that still exists.
         """
-        deletions.delete_run(self._session, run_id)
+        changes.delete_run(self._session, run_id)
 
     def go_on(self, stopped: Callable[[], bool] = never) -> None:
         """Go on with interrupted cancellations, resumptions and deletions, until ``stopped`` says so.

@@ -19,7 +19,7 @@ from counterpose_core.errors import CounterposeError, InternalError, LeaseLost, 
 from counterpose_core.types import RunKind, RunState
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs import transitions
-from counterpose_gateway.ledger.runs.cancellations import begin_cancelling, cancel_rest
+from counterpose_gateway.ledger.runs.changes import begin_cancelling, cancel_rest
 from counterpose_gateway.ledger.runs.transitions import NewItems, change, insert_items, new_items
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.items import MAX_ATTEMPTS, RETRY_SECONDS, LeasedStage, PlannedItem

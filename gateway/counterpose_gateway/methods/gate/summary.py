@@ -8,7 +8,7 @@ from counterpose_core.contract.gates import GateConfig, GateExample, GateItem, G
 from counterpose_core.contract.runs import Run
 from counterpose_core.types import FINAL_RUN_STATES, Cost
 from counterpose_gateway.methods.gate.errors import judge, unanswered_pairs, verdict
-from counterpose_gateway.methods.gate.regression_set import untested_classes
+from counterpose_gateway.methods.gate.plan import untested_classes
 from counterpose_gateway.runs.recorded import recorded_config
 from counterpose_gateway.summaries.accounting import count_reasons
 

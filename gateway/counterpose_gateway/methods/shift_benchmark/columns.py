@@ -1,23 +1,34 @@
 """What a benchmark's summary needs of its images, as columns of numbers: some hundred bytes an image.
 
 The images on which a classifier of a benchmark failed, though others answered.
+
+From the recorded items of a benchmark to columns, one item at a time.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpose_core.contract.runs import Run
 from counterpose_core.contract.shift_benchmark_summary import ImageSourceSummary, UnansweredImages
-from counterpose_core.contract.shift_benchmarks import ImageSourceOrReal
+from counterpose_core.contract.shift_benchmarks import ImageItem, ImageSourceOrReal, ShiftBenchmarkConfig
+from counterpose_core.images.near_duplicates import joined_by
 from counterpose_core.statistics.coded import Flags, Floats, Ints
 from counterpose_core.types import BlobRef, Cost, ItemState
+from counterpose_gateway.methods.shift_benchmark.cells import Cell
+from counterpose_gateway.records.recorded_items import RecordedItem
+from counterpose_gateway.runs.recorded import recorded_config
 from counterpose_gateway.summaries.columns import NONE, Codes
+
+if TYPE_CHECKING:
+    from counterpose_gateway.ledger import Ledger
 
 _UNKNOWN = "no reason was recorded"
 
@@ -155,3 +166,145 @@ class ImageColumns:
     def answered(self, rows: Ints) -> Flags:
         """Whether each model answered on the image (rows, models)."""
         return np.asarray(self.told[rows] != UNANSWERED)
+
+
+_SHORT = ("image_source", "condition", "slot", "state", "reason", "code")
+"""Numbers of few values take two bytes: a cell has at most 10,000 images."""
+_LONG = ("class_index", "group")
+_SIMILARITIES = {
+    "to_object": "object_similarity",
+    "plain": "plain_similarity",
+    "to_shift": "shift_similarity",
+}
+_NAN = float("nan")
+
+
+def read_columns(run: Run, ledger: Ledger) -> ImageColumns:
+    """Read the columns of a run from the ledger; memory grows by some hundred bytes an image."""
+    config = recorded_config(ShiftBenchmarkConfig, run)
+    reading = Reading(config.request.classifiers, config.groups)
+    for item in ledger.items.recorded(run.id):
+        reading.add(item)
+    return reading.columns()
+
+
+def columns_of(items: Iterable[ImageItem], config: ShiftBenchmarkConfig) -> ImageColumns:
+    """Make columns of items that are in memory."""
+    reading = Reading(config.request.classifiers, config.groups)
+    for item in items:
+        reading.add(RecordedItem.of(item))
+    return reading.columns()
+
+
+class Reading:
+    """The growing columns of a benchmark's items."""
+
+    def __init__(self, models: Sequence[str], groups: Mapping[BlobRef, str]) -> None:
+        """Read answers of these models; ``groups`` names the group of images that are not independent."""
+        self._models = models
+        self._groups = groups
+        self._numbers = {name: array("h" if name in _SHORT else "i") for name in (*_SHORT, *_LONG)}
+        self._names = {name: Codes() for name in ("image_source", "state", "reason", "code", "group")}
+        self._similarities = {name: array("d") for name in _SIMILARITIES}
+        self._made = array("b")
+        self._told = bytearray()
+        self._usage: dict[ImageSourceOrReal, Usage] = {}
+        self._failures = Failures()
+        self._images = Codes()
+        self._found = array("i"), array("i"), array("i")
+
+    def add(self, item: RecordedItem) -> None:
+        """Add the next item."""
+        cell, names = Cell.of(item.item_group), self._names
+        result = (item.result if item.state == "done" else None) or _NOTHING
+        if result and cell.image_source == "retrieval":
+            self._add_retrieved(result)
+        known = {
+            "image_source": names["image_source"].add(cell.image_source),
+            "condition": cell.condition,
+            "class_index": cell.class_index,
+            "slot": item.slot,
+            "state": names["state"].add(item.state),
+            "reason": names["reason"].add(item.reason),
+            "code": names["code"].add(item.code),
+            "group": names["group"].add(self._groups.get(result.get("image", ""))),
+        }
+        for name, numbers in self._numbers.items():
+            numbers.append(known[name])
+        usage = self._usage.get(cell.image_source)
+        if usage is None:
+            usage = self._usage[cell.image_source] = Usage()
+        if item.result is not None:
+            usage.add(item.result)
+        self._add_image(result)
+
+    def _add_image(self, result: Mapping[str, Any]) -> None:
+        self._made.append(bool(result))
+        for name, numbers in self._similarities.items():
+            similarity = result.get(_SIMILARITIES[name])
+            numbers.append(_NAN if similarity is None else similarity)
+        predictions = result.get("predictions", _NOTHING)
+        if result:
+            self._failures.add(predictions, result.get("unanswered", _NOTHING), self._models)
+        for model in self._models:
+            pair = predictions.get(model)
+            self._told.append(UNANSWERED if pair is None else pair["rank_true"] == 1)
+
+    def _add_retrieved(self, result: Mapping[str, Any]) -> None:
+        rows, images, alike = self._found
+        rows.append(len(self._made))
+        images.append(self._images.add(result["image"]))
+        alike.append(self._images.add(result.get("alike") or result["image"]))
+
+    def columns(self) -> ImageColumns:
+        """Return the columns of all items so far."""
+        numbers = {name: np.array(values, values.typecode) for name, values in self._numbers.items()}
+        rows, images, alike = (np.array(each, np.intp) for each in self._found)
+        classes, named = numbers["class_index"][rows], numbers["group"][rows]
+        groups = retrieved_groups(Retrieved(classes, images, alike, named))
+        numbers["group"][rows] = groups
+        known = np.stack([classes, groups])[:, groups != NONE]
+        return ImageColumns(
+            **numbers,
+            made=np.array(self._made, np.bool_),
+            **{name: np.array(values) for name, values in self._similarities.items()},
+            told=np.frombuffer(bytes(self._told), np.uint8).reshape(len(self._made), len(self._models)),
+            names=self._names,
+            usage=self._usage,
+            failures=self._failures,
+            retrieved=len(rows),
+            repeated=known.shape[1] - len(np.unique(known, axis=1).T),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Retrieved:
+    """Retrieved images (n,) by codes: the class of each, the image itself, one that is nearly equal to it.
+
+    ``alike`` is the image that the same search found nearly equal, or the image itself. ``named`` is its
+    group in its dataset, `NONE` where it has none.
+    """
+
+    label: Ints
+    image: Ints
+    alike: Ints
+    named: Ints
+
+
+def retrieved_groups(found: Retrieved) -> Ints:
+    """Return the number of the group of each image (n,), `NONE` where it is alone of its class in its group.
+
+    An image that several conditions of a class have is one image. Groups that share an image are one.
+    """
+    n = len(found.label)
+    every, in_group = np.arange(n), np.flatnonzero(found.named != NONE)
+    # Groups have codes of their own, which start where those of images end.
+    images = 1 + max(found.image.max(initial=-1), found.alike.max(initial=-1))
+    keys = np.concatenate([found.image, found.alike, images + found.named[in_group]])
+    ends = np.concatenate([every, every, in_group])
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    numbers = joined_by(n, np.stack([ends[first][inverse], ends], axis=1))
+    _, place, sizes = np.unique(
+        np.stack([found.label, numbers]), axis=1, return_inverse=True, return_counts=True
+    )
+    return np.where(sizes[place.reshape(-1)] > 1, numbers, NONE)

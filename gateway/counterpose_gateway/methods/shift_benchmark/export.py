@@ -15,7 +15,7 @@ from counterpose_core.types import BlobRef, Estimate
 from counterpose_gateway.exports.card import Card
 from counterpose_gateway.exports.records import Origin, Record, answers_of
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED
-from counterpose_gateway.methods.shift_benchmark.thresholds import filter_verdict
+from counterpose_gateway.methods.shift_benchmark.threshold_review import filter_verdict
 from counterpose_gateway.runs.method import ExportChoice
 
 

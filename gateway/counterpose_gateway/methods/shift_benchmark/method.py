@@ -15,11 +15,11 @@ from counterpose_core.errors import NotFound
 from counterpose_core.gate.regression_set import FrozenPair
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from counterpose_core.types import BlobRef
+from counterpose_gateway.methods.shift_benchmark.columns import read_columns
 from counterpose_gateway.methods.shift_benchmark.export import export, shifted_pairs
 from counterpose_gateway.methods.shift_benchmark.images import UnreadableImages
 from counterpose_gateway.methods.shift_benchmark.plan import plan, rest_of_plan
 from counterpose_gateway.methods.shift_benchmark.process import process
-from counterpose_gateway.methods.shift_benchmark.reading import read_columns
 from counterpose_gateway.methods.shift_benchmark.report.first_screen import headline, shown_images
 from counterpose_gateway.methods.shift_benchmark.report.report import render
 from counterpose_gateway.methods.shift_benchmark.summary import summarize

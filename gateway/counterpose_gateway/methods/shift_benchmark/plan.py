@@ -29,7 +29,7 @@ from counterpose_gateway.methods.shift_benchmark.datasets import (
     datasets_of,
     pointer,
 )
-from counterpose_gateway.methods.shift_benchmark.retrieval import retrieval_manifest
+from counterpose_gateway.methods.shift_benchmark.images import retrieval_manifest
 from counterpose_gateway.records.items import Plan, PlannedItem
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.large_plans import PlanInputs

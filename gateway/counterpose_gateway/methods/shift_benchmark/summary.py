@@ -30,7 +30,7 @@ from counterpose_gateway.methods.shift_benchmark.image_source_summary import (
     summarize_image_source,
 )
 from counterpose_gateway.methods.shift_benchmark.images import UnreadableImages, unreadable_notes
-from counterpose_gateway.methods.shift_benchmark.thresholds import (
+from counterpose_gateway.methods.shift_benchmark.threshold_review import (
     ThresholdsByForm,
     summarize_real,
     thresholds_in_force,

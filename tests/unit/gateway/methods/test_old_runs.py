@@ -15,7 +15,7 @@ from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.errors import ArtifactCorrupt
 from counterpose_gateway.methods.dataset_interface.method import render as render_interface
 from counterpose_gateway.methods.dataset_interface.summary import summarize as sum_up_interface
-from counterpose_gateway.methods.shift_benchmark.reading import columns_of
+from counterpose_gateway.methods.shift_benchmark.columns import columns_of
 from counterpose_gateway.methods.shift_benchmark.report.report import render as render_benchmark
 from counterpose_gateway.methods.shift_benchmark.summary import summarize as sum_up_benchmark
 from counterpose_gateway.methods.stress_test.report.report import render as render_stress_test

@@ -21,7 +21,7 @@ from counterpose_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from counterpose_core.shift_benchmark.shifts import BASE
 from counterpose_gateway.images.png import GENERATED_SOURCE_TYPE
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED
-from counterpose_gateway.methods.shift_benchmark.thresholds import Verdict, filter_verdict
+from counterpose_gateway.methods.shift_benchmark.threshold_review import Verdict, filter_verdict
 from counterpose_gateway.reports.images import Album, Inline
 from counterpose_gateway.reports.numbers import MINUS, decimal
 from counterpose_gateway.reports.states import BADGES

@@ -11,9 +11,8 @@ import pytest
 from counterpose_core.contract.shift_benchmarks import ImageItem
 from counterpose_core.types import Cost
 from counterpose_gateway.methods.shift_benchmark.cells import Cell
-from counterpose_gateway.methods.shift_benchmark.columns import ImageColumns
+from counterpose_gateway.methods.shift_benchmark.columns import ImageColumns, Reading
 from counterpose_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence, RealEvidence
-from counterpose_gateway.methods.shift_benchmark.reading import Reading
 from counterpose_gateway.records.recorded_items import RecordedItem
 from fakes.benchmark_documents import lay_out
 from fakes.recorded_benchmarks import Benchmark

@@ -20,7 +20,7 @@ from counterpose_core.errors import (
 )
 from counterpose_core.text.class_prompts import CLASS_SLOT
 from counterpose_core.types import Cost
-from counterpose_gateway.methods.shift_benchmark.retrieval import (
+from counterpose_gateway.methods.shift_benchmark.images import (
     INDEX_KIND,
     KEPT,
     Search,

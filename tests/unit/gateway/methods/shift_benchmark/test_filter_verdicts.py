@@ -10,7 +10,7 @@ from counterpose_core.contract.shift_benchmark_summary import ImageCounts, Shift
 from counterpose_core.contract.shift_thresholds import ThresholdInForce
 from counterpose_core.shift_benchmark.shifts import BASE
 from counterpose_gateway.methods.shift_benchmark.summary import summarize
-from counterpose_gateway.methods.shift_benchmark.thresholds import filter_verdict
+from counterpose_gateway.methods.shift_benchmark.threshold_review import filter_verdict
 from fakes.reported_benchmarks import SOURCES, reported_benchmark, reported_summary
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from counterpose_core.contract.shift_benchmark_summary import ImageSourceSummary, ShiftBenchmarkSummary
 from counterpose_core.contract.shift_benchmarks import RetrievalManifest
-from counterpose_gateway.methods.shift_benchmark.reading import Retrieved, retrieved_groups
+from counterpose_gateway.methods.shift_benchmark.columns import Retrieved, retrieved_groups
 from counterpose_gateway.methods.shift_benchmark.summary import summarize
 from counterpose_gateway.summaries.columns import NONE, Codes
 from fakes.recorded_benchmarks import Benchmark, recorded_config
