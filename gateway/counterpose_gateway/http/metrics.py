@@ -153,18 +153,25 @@ class StageMetrics(Collector):
 
 
 def _runs(measured: Measurements) -> Iterator[Metric]:
-    yield GaugeMetricFamily("counterpose_active_runs", "Runs that have not ended.", measured.active_runs)
-    yield GaugeMetricFamily(
-        "counterpose_open_items", "Items of all runs that wait or are being worked on.", measured.open_items
-    )
-    yield GaugeMetricFamily(
-        "counterpose_oldest_open_run_seconds", "Age of the oldest run with open items, or 0.",
-        measured.oldest_seconds,
-    )  # fmt: skip
-    yield GaugeMetricFamily(
-        "counterpose_webhook_messages_pending", "Messages of webhooks that their targets have not taken yet.",
-        measured.pending_messages,
-    )  # fmt: skip
+    for name, what, value in (
+        ("counterpose_active_runs", "Runs that have not ended.", measured.active_runs),
+        (
+            "counterpose_open_items",
+            "Items of all runs that wait or are being worked on.",
+            measured.open_items,
+        ),
+        (
+            "counterpose_oldest_open_run_seconds",
+            "Age of the oldest run with open items, or 0.",
+            measured.oldest_seconds,
+        ),
+        (
+            "counterpose_webhook_messages_pending",
+            "Messages of webhooks that their targets have not taken yet.",
+            measured.pending_messages,
+        ),
+    ):
+        yield GaugeMetricFamily(name, what, value)
 
 
 def _attempts(attempts: Mapping[Attempt, int]) -> Iterator[Metric]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, and_, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from counterpose_core.errors import IdempotencyConflict, IdempotencyInFlight
+from counterpose_core.errors import IdempotencyInFlight
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.tables import rows, schema
 
@@ -76,17 +76,12 @@ class Idempotency:
                 raise IdempotencyInFlight(
                     f"the first call with the idempotency key {key!r} has just failed; retry"
                 )
-            if row["fingerprint"] != fingerprint:
-                raise IdempotencyConflict(
-                    f"the idempotency key {key!r} belongs to another body; send this one under a new key"
-                )
+            rows.require_same_body(row, key, fingerprint)
             if row["status"] is not None:
                 return StoredAnswer(status=row["status"], body=row["body"])
             # A call that died left its claim behind; its work is safe to repeat.
             if row["claimed_at"] > self._session.lease_time() - CLAIM_SECONDS:
-                raise IdempotencyInFlight(
-                    f"the first call with the idempotency key {key!r} is still running; retry later"
-                )
+                raise rows.in_flight(key)
             mine = (
                 update(schema.idempotency_keys)
                 .where(_is(scope, key))

@@ -16,8 +16,6 @@ from sqlalchemy.exc import IntegrityError
 from counterpose_core.contract.base import Problem
 from counterpose_core.contract.jobs import Job, JobList
 from counterpose_core.errors import (
-    IdempotencyConflict,
-    IdempotencyInFlight,
     LeaseLost,
     NotFound,
     RunNotCancellable,
@@ -82,9 +80,7 @@ class Jobs:
         except IntegrityError as error:
             if idempotency_key is None:
                 raise
-            raise IdempotencyInFlight(
-                f"the first call with the idempotency key {idempotency_key!r} is still running; retry later"
-            ) from error
+            raise rows.in_flight(idempotency_key) from error
         return LeasedJob(
             id=job_id, cluster=cluster, workers=workers, kind=kind, request=request, state="queued",
             run_id=None, attempts=0, fruitless=0, fence=1, tenant=tenant,
@@ -102,16 +98,9 @@ class Jobs:
             row = rows.first(connection, select(schema.jobs).where(mine))
             if row is None:
                 return None
-            if row["fingerprint"] != fingerprint:
-                raise IdempotencyConflict(
-                    f"the idempotency key {idempotency_key!r} belongs to another body; "
-                    "send this one under a new key"
-                )
+            rows.require_same_body(row, idempotency_key, fingerprint)
             if row["run_id"] is None and row["fence"] == 1 and row["look_at"] > self._session.lease_time():
-                raise IdempotencyInFlight(
-                    f"the first call with the idempotency key {idempotency_key!r} is still running; "
-                    "retry later"
-                )
+                raise rows.in_flight(idempotency_key)
             return _job(row, _attempts_of(connection, [row["id"]]))
 
     def drop(self, leased: LeasedJob) -> None:
@@ -131,19 +120,10 @@ class Jobs:
 
     def page(self, *, after: str | None = None, limit: int = 50) -> JobList:
         """Return a page of jobs, newest first."""
-        query = select(schema.jobs).order_by(_jobs.created_at.desc(), _jobs.id.desc()).limit(limit + 1)
-        if after is not None:
-            created_at, job_id = cursors.read_pair(after, self._session.tenant)
-            older = (_jobs.created_at == created_at) & (_jobs.id < job_id)
-            query = query.where((_jobs.created_at < created_at) | older)
         with self._session.reading() as connection:
             mine = rows.is_own(connection, _jobs.tenant)
-            found = connection.execute(query.where(mine)).mappings().all()
-            page = found[:limit]
-            attempts = list(_attempts_of(connection, [row["id"] for row in page]))
-        more = len(found) > limit
-        last = (page[-1]["created_at"], page[-1]["id"]) if more else None
-        cursor = None if last is None else cursors.write_pair(*last, self._session.tenant)
+            page, cursor = cursors.page_of(connection, schema.jobs, self._session.tenant, after, limit, mine)
+            attempts = _attempts_of(connection, [row["id"] for row in page])
         return JobList(jobs=[_job(row, attempts) for row in page], after=cursor)
 
     def begin_cancelling(self, job_id: str) -> str | None:

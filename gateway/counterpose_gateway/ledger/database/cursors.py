@@ -6,6 +6,10 @@ import base64
 import binascii
 import json
 import math
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Table, select
 
 from counterpose_core.errors import InvalidRequest
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
@@ -33,6 +37,34 @@ def read_pair(cursor: str, tenant: str | None) -> tuple[float, str]:
             if owner == ([] if tenant in (None, DEFAULT_TENANT) else [tenant]):
                 return moment, name
     raise _refusal(cursor)
+
+
+def page_of(
+    connection: Connection, table: Table, tenant: str | None, after: str | None, limit: int, *wanted: Any
+) -> tuple[Sequence[RowMapping], str | None]:
+    """Return a page of a table's rows, newest first, and the cursor of the next one, None after the last.
+
+    Args:
+        connection: a transaction.
+        table: has the columns ``created_at`` and ``id``.
+        tenant: whose listing it is, None for all.
+        after: the cursor of the page before, if any.
+        limit: the most rows.
+        wanted: the conditions on them.
+
+    Raises:
+        InvalidRequest: the gateway did not make the cursor for this tenant.
+    """
+    at, key = table.c.created_at, table.c.id
+    # One row more than requested shows whether there is a next page.
+    query = select(table).where(*wanted).order_by(at.desc(), key.desc()).limit(limit + 1)
+    if after is not None:
+        created_at, last = read_pair(after, tenant)
+        query = query.where((at < created_at) | ((at == created_at) & (key < last)))
+    found = connection.execute(query).mappings().all()
+    page = found[:limit]
+    more = len(found) > limit
+    return page, write_pair(page[-1]["created_at"], page[-1]["id"], tenant) if more else None
 
 
 def read_ordinal(cursor: str, run_id: str) -> int:

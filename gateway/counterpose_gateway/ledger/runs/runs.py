@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, select, union, update
 from sqlalchemy.exc import IntegrityError
 
 from counterpose_core.contract.runs import Run, RunList
-from counterpose_core.errors import CounterposeError, IdempotencyConflict, NotFound
+from counterpose_core.errors import CounterposeError, NotFound
 from counterpose_core.types import RunKind, RunState
 from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.session import Session
@@ -145,11 +145,7 @@ class Runs:
             row = rows.first(connection, query)
         if row is None:
             return None
-        if row["fingerprint"] != fingerprint:
-            raise IdempotencyConflict(
-                f"the idempotency key {idempotency_key!r} belongs to another body; "
-                "send this one under a new key"
-            )
+        rows.require_same_body(row, idempotency_key, fingerprint)
         return str(row["id"])
 
     def get(self, run_id: str, kind: RunKind | None = None) -> Run:
@@ -175,24 +171,12 @@ class Runs:
         limit: int = 50,
     ) -> RunList:
         """Return a page of runs, newest first: all, or those of a kind, state, dataset or parent."""
-        # One row more than requested shows whether there is a next page.
-        query = select(schema.runs).where(rows.KEPT, *self._mine)
-        query = query.order_by(_runs.created_at.desc(), _runs.id.desc()).limit(limit + 1)
-        wanted = ((_runs.kind, kind), (_runs.state, state), (_runs.dataset, dataset), (_runs.parent, parent))
-        for column, value in wanted:
-            if value is not None:
-                query = query.where(column == value)
-        if after is not None:
-            created_at, run_id = cursors.read_pair(after, self._session.tenant)
-            older = (_runs.created_at == created_at) & (_runs.id < run_id)
-            query = query.where((_runs.created_at < created_at) | older)
+        given = ((_runs.kind, kind), (_runs.state, state), (_runs.dataset, dataset), (_runs.parent, parent))
+        wanted = [rows.KEPT, *self._mine, *(column == value for column, value in given if value is not None)]
         with self._session.reading() as connection:
-            found = connection.execute(query).mappings().all()
-        page = found[:limit]
-        more = len(found) > limit
-        cursor = (
-            cursors.write_pair(page[-1]["created_at"], page[-1]["id"], self._session.tenant) if more else None
-        )
+            page, cursor = cursors.page_of(
+                connection, schema.runs, self._session.tenant, after, limit, *wanted
+            )
         return RunList(runs=[rows.run(row) for row in page], after=cursor)
 
     def children(self, *run_ids: str) -> list[Run]:

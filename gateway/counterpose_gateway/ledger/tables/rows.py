@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from counterpose_core.contract.datasets import Dataset, DatasetImport, Source
 from counterpose_core.contract.runs import AnyItem, RequestCounts, Run, RunEvent
-from counterpose_core.errors import NotFound
+from counterpose_core.errors import IdempotencyConflict, IdempotencyInFlight, NotFound
 from counterpose_core.types import FINAL_ITEM_STATES, RunState
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
@@ -223,6 +223,25 @@ def dataset_key(tenant: str | None, name: str) -> str:
 def dataset_name(key: str) -> str:
     """Return the name by which its tenant knows the dataset of this key."""
     return key.rpartition(_BETWEEN_NAMES)[2]
+
+
+def require_same_body(row: RowMapping, key: str, fingerprint: str) -> None:
+    """Refuse an idempotency key whose first request had another body, by the row that it made.
+
+    Raises:
+        IdempotencyConflict: it had.
+    """
+    if row["fingerprint"] != fingerprint:
+        raise IdempotencyConflict(
+            f"the idempotency key {key!r} belongs to another body; send this one under a new key"
+        )
+
+
+def in_flight(key: str) -> IdempotencyInFlight:
+    """Return the error of a request whose key another call has just now."""
+    return IdempotencyInFlight(
+        f"the first call with the idempotency key {key!r} is still running; retry later"
+    )
 
 
 def request_key(tenant: str | None, key: str) -> str:
