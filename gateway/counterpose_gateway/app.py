@@ -97,10 +97,7 @@ def create_app(
     own_keys = [key.get_secret_value().encode() for key in settings.api_keys]
     sessions, ring = Sessions(own_keys), KeyRing(own_keys, ledger.access)
     links = SignedUrls(own_keys, ring)
-    room = Room(
-        requests=settings.max_requests_in_flight, listeners=settings.max_listeners,
-        turned_away=metrics.count_refusal,
-    )  # fmt: skip
+    room = _room(settings, metrics)
     app = bare_app(with_metrics=settings.admin_port is None)
     app.add_middleware(Traced, tracing=tracing or Tracing())
     # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
@@ -125,6 +122,11 @@ def create_app(
         pairs=pairs, credentials=content_credentials(settings),
     )  # fmt: skip
     return app
+
+
+def _room(settings: GatewaySettings, metrics: Metrics) -> Room:
+    most, listeners = settings.max_requests_in_flight, settings.max_listeners
+    return Room(requests=most, listeners=listeners, turned_away=metrics.count_refusal)
 
 
 def content_credentials(settings: GatewaySettings) -> ContentCredentials | None:
@@ -153,10 +155,7 @@ def create_admin_app(public: FastAPI, settings: GatewaySettings) -> FastAPI:
     for router in ADMIN_ROUTERS:
         app.include_router(router, dependencies=[Depends(require_acceptable)])
     install_error_handlers(app, FIELD_RULES)
-    room = Room(
-        requests=settings.max_requests_in_flight, listeners=settings.max_listeners,
-        turned_away=context.metrics.count_refusal,
-    )  # fmt: skip
+    room = _room(settings, context.metrics)
     own = settings.model_copy(update={"api_keys": settings.admin_keys})
     app.add_middleware(Edge, settings=own, has_pages=False)
     app.add_middleware(InFlight, room=room)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from counterpose_gateway.http.tenancy import Caller
 
 from counterpose_core.contract.jobs import Job
+from counterpose_gateway.http.request_head import Caller
 from counterpose_gateway.jobs.look import LEASE_SECONDS, JobLook, Launcher, WorkerCost
 from counterpose_gateway.jobs.submission import make_run
 from counterpose_gateway.ledger import Ledger

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, Table, delete, func, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import JSON, Connection, bindparam, delete, func, select, text
 
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.tables import schema, totals
@@ -21,10 +20,19 @@ SEEN_SECONDS = 45.0
 FORGOTTEN_SECONDS = 3600.0
 """After so long, the reading of a worker that is gone is deleted."""
 
-_counts = schema.process_counts.c
 _workers = schema.worker_readings.c
 _OLDEST = select(func.min(schema.runs.c.created_at)).where(schema.RUNS_UNDER_WAY)
 _MESSAGES = select(func.count()).select_from(schema.deliveries).where(schema.PENDING_DELIVERIES)
+
+# As text: both databases have it, and SQLAlchemy two names for it.
+_ADDING = text(
+    "INSERT INTO process_counts (series, amount) VALUES (:series, :amount) "
+    "ON CONFLICT (series) DO UPDATE SET amount = process_counts.amount + excluded.amount"
+)
+_NOTING = text(
+    "INSERT INTO worker_readings (worker, seen_at, reading) VALUES (:worker, :seen_at, :reading) "
+    "ON CONFLICT (worker) DO UPDATE SET seen_at = excluded.seen_at, reading = excluded.reading"
+).bindparams(bindparam("reading", type_=JSON))
 
 
 class MeasurementRows:
@@ -61,14 +69,14 @@ class MeasurementRows:
         # In one order, or two processes could each hold a row that the other waits for.
         rows = [{"series": series, "amount": amount} for series, amount in sorted(counts.items())]
         with self._session.writing() as connection:
-            connection.execute(self._adding, rows)
+            connection.execute(_ADDING, rows)
 
     def note_worker(self, reading: WorkerReading) -> None:
         """Note what a worker does now, and delete the readings of those that are long gone."""
         now = self._session.clock()
         values = {"worker": reading.worker, "seen_at": now, "reading": reading.model_dump(mode="json")}
         with self._session.writing() as connection:
-            connection.execute(self._noting, values)
+            connection.execute(_NOTING, values)
             connection.execute(
                 delete(schema.worker_readings).where(_workers.seen_at < now - FORGOTTEN_SECONDS)
             )
@@ -77,22 +85,6 @@ class MeasurementRows:
         """Delete the reading of a worker that has ended."""
         with self._session.writing() as connection:
             connection.execute(delete(schema.worker_readings).where(_workers.worker == worker))
-
-    @property
-    def _adding(self) -> sqlite.Insert | postgresql.Insert:
-        new = self._insert(schema.process_counts)
-        return new.on_conflict_do_update(
-            index_elements=[_counts.series], set_={"amount": _counts.amount + new.excluded.amount}
-        )
-
-    @property
-    def _noting(self) -> sqlite.Insert | postgresql.Insert:
-        new = self._insert(schema.worker_readings)
-        changed = {"seen_at": new.excluded.seen_at, "reading": new.excluded.reading}
-        return new.on_conflict_do_update(index_elements=[_workers.worker], set_=changed)
-
-    def _insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
-        return sqlite.insert(table) if self._session.database.is_sqlite else postgresql.insert(table)
 
 
 def _seen_since(connection: Connection, moment: float) -> list[WorkerReading]:
