@@ -15,11 +15,7 @@ from sqlalchemy.exc import IntegrityError
 
 from counterpose_core.contract.base import Problem
 from counterpose_core.contract.jobs import Job, JobList
-from counterpose_core.errors import (
-    LeaseLost,
-    NotFound,
-    RunNotCancellable,
-)
+from counterpose_core.errors import LeaseLost, NotFound, RunNotCancellable
 from counterpose_core.types import FINAL_JOB_STATES, FINAL_RUN_STATES, JobState, RunKind
 from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.session import Session

@@ -13,12 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpcore
 import httpx
 
-from counterpose_core.contract.webhooks import (
-    ID_HEADER,
-    SIGNATURE_HEADER,
-    TIMESTAMP_HEADER,
-    DeliveryFailure,
-)
+from counterpose_core.contract.webhooks import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, DeliveryFailure
 from counterpose_core.errors import ImportRefused, InvalidRequest
 from counterpose_gateway.imports.guarded_https import PublicBackend, is_public, transport_over
 from counterpose_gateway.records.deliveries import LeasedDelivery

@@ -32,10 +32,7 @@ from counterpose_core.shift_benchmark.shift_effect import ShiftEffect
 from counterpose_core.shift_benchmark.shift_filter import ConditionYield, Verdicts, Yield, yields
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_gateway.methods.shift_benchmark.columns import Usage, count_unanswered
-from counterpose_gateway.methods.shift_benchmark.evidence import (
-    ImageSourceEvidence,
-    RealEvidence,
-)
+from counterpose_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence, RealEvidence
 from counterpose_gateway.methods.shift_benchmark.images import NOT_FOUND
 from counterpose_gateway.steps.estimator import Estimator
 from counterpose_gateway.steps.generation import POLICY

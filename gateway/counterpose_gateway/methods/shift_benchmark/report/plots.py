@@ -18,16 +18,7 @@ from counterpose_core.contract.shift_benchmark_summary import (
 )
 from counterpose_core.shift_benchmark.accuracy_line import probit
 from counterpose_core.types import Estimate
-from counterpose_gateway.reports.plots import (
-    Axis,
-    Plot,
-    Point,
-    Scatter,
-    fitted_axis,
-    plot,
-    scatter,
-    spread,
-)
+from counterpose_gateway.reports.plots import Axis, Plot, Point, Scatter, fitted_axis, plot, scatter, spread
 
 OTHER = "other"
 SHOWN_GROUPS = 7
