@@ -35,22 +35,16 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
-class _UseOfStore(Collector):
-    """What the store keeps that can be computed again, where this process looks at it."""
-
-    def __init__(self) -> None:
-        self.use: StoreUse | None = None
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield what the last look found."""
-        if self.use is None:
-            return
-        name = "counterpose_store"
-        yield GaugeMetricFamily(
-            f"{name}_derived_bytes", "Bytes that can be computed again.", value=self.use.derived_bytes
-        )
-        yield CounterMetricFamily(f"{name}_evictions", "Files evicted.", value=self.use.evictions)
-        yield CounterMetricFamily(f"{name}_evicted_bytes", "Bytes evicted.", value=self.use.evicted_bytes)
+def _use_of_store(use: StoreUse | None) -> Iterator[Metric]:
+    """What the store keeps that can be computed again, as the last look of this process found."""
+    if use is None:
+        return
+    name = "counterpose_store"
+    yield GaugeMetricFamily(
+        f"{name}_derived_bytes", "Bytes that can be computed again.", value=use.derived_bytes
+    )
+    yield CounterMetricFamily(f"{name}_evictions", "Files evicted.", value=use.evictions)
+    yield CounterMetricFamily(f"{name}_evicted_bytes", "Bytes evicted.", value=use.evicted_bytes)
 
 
 class Metrics:
@@ -76,8 +70,6 @@ class Metrics:
 
         self._stages = StageMetrics()
         self._registry.register(self._stages)
-        self._store = _UseOfStore()
-        self._registry.register(self._store)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answer; ``route`` is the template, so ids make no series of their own."""
@@ -96,7 +88,7 @@ class Metrics:
     ) -> bytes:
         """Return all series in Prometheus' text format; ``measured`` is what the ledger knows."""
         self._stages.measured = measured
-        self._store.use = store
+        self._stages.store = store
         for service, now in circuits.items():
             # A series for each state, so that an alert reads `state="open"` and not a number's meaning.
             for state in get_args(CircuitState):
@@ -137,6 +129,7 @@ class StageMetrics(Collector):
 
     def __init__(self) -> None:
         self.measured = Measurements(attempts={}, counts={})
+        self.store: StoreUse | None = None
 
     def collect(self) -> Iterator[Metric]:
         """Yield all families; those with labels have a series even where nothing was counted yet."""
@@ -145,6 +138,7 @@ class StageMetrics(Collector):
         yield from _calls(self.measured.counts)
         yield from _workers(self.measured)
         yield from _cost(self.measured.cost)
+        yield from _use_of_store(self.store)
 
 
 def _runs(measured: Measurements) -> Iterator[Metric]:

@@ -31,8 +31,7 @@ from counterpose_core.text.plain_text import twin_key
 from counterpose_gateway.images.intake import admit, checked_classes, rejected_source, require_distinct
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports import image_folder, parquet_files, tar_shards
-from counterpose_gateway.imports.addresses import with_revision
-from counterpose_gateway.imports.storage import Sample, Storage, reading, refused
+from counterpose_gateway.imports.storage import Sample, Storage, reading, refused, with_revision
 from counterpose_gateway.imports.tar_shards import read_tar
 from counterpose_gateway.records.imports import LeasedImport, LeasedListing, LeasedShard, NewShard
 from counterpose_gateway.records.sources import NewSource

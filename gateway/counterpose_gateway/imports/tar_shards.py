@@ -29,8 +29,7 @@ from counterpose_core.errors import (
 from counterpose_core.image_folders import SUFFIXES, is_hidden
 from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.images.intake import LARGEST_FILE
-from counterpose_gateway.imports.addresses import beside
-from counterpose_gateway.imports.storage import LARGEST_TEXT, Sample, Storage, class_of, refused
+from counterpose_gateway.imports.storage import LARGEST_TEXT, Sample, Storage, beside, class_of, refused
 from counterpose_gateway.records.imports import NewShard
 
 _IMAGE, _MASK = "image", "mask"

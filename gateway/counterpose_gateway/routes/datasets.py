@@ -22,7 +22,7 @@ from counterpose_core.types import PortableName
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.images.intake import add_uploads, checked_classes
 from counterpose_gateway.images.quota import Quotas
-from counterpose_gateway.imports.addresses import AllowedAddresses, layout_of, with_revision
+from counterpose_gateway.imports.storage import AllowedAddresses, layout_of, with_revision
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.idempotency import StoredAnswer
 from counterpose_gateway.routes.context import Context, IdempotencyKey

@@ -28,7 +28,7 @@ from counterpose_core.contract.stress_test_estimates import StressTestEstimate, 
 from counterpose_core.contract.token_files import TokenFile, TokenFilesAdd, TokenFilesAdded
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.kinds import KINDS, RunKind
-from counterpose_gateway.exports.registration import register
+from counterpose_gateway.exports.export import register
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.methods import METHODS

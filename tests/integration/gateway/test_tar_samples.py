@@ -15,8 +15,7 @@ from counterpose_core.contract.datasets import ImportCreate, RejectedSource
 from counterpose_core.errors import InvalidRequest
 from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.imports import parquet_files
-from counterpose_gateway.imports.addresses import layout_of
-from counterpose_gateway.imports.storage import Storage
+from counterpose_gateway.imports.storage import Storage, layout_of
 from counterpose_gateway.imports.tar_shards import class_names, read_tar
 from fakes.shards import Members, png, tar, write_files
 
