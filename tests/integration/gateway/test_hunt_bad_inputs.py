@@ -62,8 +62,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
 async def created(gateway: FakeGateway, root: str, body: dict[str, Any]) -> str:
     answer = await gateway.http.post(root, json=body)
     assert answer.status_code == 202, answer.text
-    run: str = answer.json()["id"]
-    return run
+    return str(answer.json()["id"])
 
 
 async def worked_off(
