@@ -57,11 +57,7 @@ def violated_totals(ledger: Ledger) -> list[str]:
     spent = sum((Cost.model_validate(each) for each in noted if each is not None), Cost())
     return [
         *([] if kept[0] == active else [f"{kept[0]} runs are kept as going on, {active} go on"]),
-        *(
-            []
-            if kept_open == counted_open
-            else [f"{kept_open} items are kept as open, {counted_open} are"]
-        ),
+        *([] if kept_open == counted_open else [f"{kept_open} items are kept as open, {counted_open} are"]),
         *([] if _same(kept[1], spent) else [f"the cost kept is {kept[1]}, the runs cost {spent}"]),
     ]
 
