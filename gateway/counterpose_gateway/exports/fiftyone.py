@@ -16,19 +16,11 @@ from typing import Any
 from counterpose_gateway.exports.images import ExportedImage, ExportedSource
 from counterpose_gateway.exports.inventory import Inventory
 from counterpose_gateway.exports.layouts import Layout, write_image
-from counterpose_gateway.exports.records import COLUMNS, SCORES, Answer
+from counterpose_gateway.exports.records import CHANGE_FIELDS, COLUMNS, SCORES, Answer
 
 VERSION = "1.0.0"
 METADATA, SAMPLES, DATA = "metadata.json", "samples.json", "data"
 GROUP, COUNTERFACTUAL, SOURCE = "group", "counterfactual", "source"
-CHANGE_FIELDS = {
-    "caption": "the caption of the source image",
-    "changed": "the kind of change",
-    "removed": "the words that the edit removes",
-    "added": "the words that the edit adds",
-}
-"""Fields of a counterfactual beside the columns, with their meaning."""
-
 _FIELDS = "fiftyone.core.fields"
 _TYPES = {"string": "StringField", "int64": "IntField", "bool": "BooleanField", "float64": "FloatField"}
 _CLASSIFICATION = "fiftyone.core.labels.Classification"

@@ -18,7 +18,7 @@ from counterpose_core.text.plain_text import no_formula
 from counterpose_gateway.exports.images import ExportedImage
 from counterpose_gateway.exports.inventory import Inventory
 from counterpose_gateway.exports.layouts import Layout, write_image
-from counterpose_gateway.exports.records import COLUMNS, SCORES, Answer
+from counterpose_gateway.exports.records import CHANGE_FIELDS, COLUMNS, SCORES, Answer
 
 TASKS, CONFIG, DATA = "tasks.json", "label_config.xml", "data"
 IMAGE, SOURCE = "image", "source"
@@ -51,10 +51,7 @@ def _task(image: ExportedImage) -> dict[str, Any]:
         data |= {
             SOURCE: _url(run, source.path),
             "source_artifact": change.image,
-            "caption": change.caption,
-            "changed": change.changed,
-            "removed": change.removed,
-            "added": change.added,
+            **{name: getattr(change, name) for name in CHANGE_FIELDS},
         }
         names |= dict.fromkeys(change.answers)
     before = {} if source is None else source.told.answers

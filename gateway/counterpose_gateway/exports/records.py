@@ -136,6 +136,15 @@ COLUMNS: dict[str, Column] = {
 """All columns but ``SCORES``, which holds a number for each score by its name."""
 
 
+CHANGE_FIELDS = {
+    "caption": "the caption of the source image",
+    "changed": "the kind of change",
+    "removed": "the words that the edit removes",
+    "added": "the words that the edit adds",
+}
+"""Fields of a counterfactual beside the columns, with their meaning."""
+
+
 def columns(record: Record, scores: Sequence[str]) -> dict[str, object]:
     """Return the row of ``record``, with a value or None for every one of ``scores``."""
     row: dict[str, object] = {

@@ -15,7 +15,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from counterpose_core.backoff import Backoff
 from counterpose_core.contract.base import Problem
@@ -258,18 +258,10 @@ AWAY_SECONDS = 10.0
 LOOKS_AT_ONCE = 16
 
 
-class Looker(Protocol):
-    """Whatever looks after one job; `counterpose_gateway.jobs.look.JobLook` is one."""
-
-    async def look(self, job: LeasedJob) -> None:
-        """Do what a job needs now."""
-        ...
-
-
 class Launcher:
     """Looks at jobs of the named clusters when they are due."""
 
-    def __init__(self, jobs: Jobs, looker: Looker, clusters: tuple[str, ...]) -> None:
+    def __init__(self, jobs: Jobs, looker: JobLook, clusters: tuple[str, ...]) -> None:
         self._jobs = jobs
         self._looker = looker
         self._clusters = clusters

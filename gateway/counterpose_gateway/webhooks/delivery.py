@@ -11,7 +11,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.gates import GateSummary
@@ -22,7 +22,7 @@ from counterpose_gateway.methods.gate.method import GATE
 from counterpose_gateway.records.deliveries import LeasedDelivery
 from counterpose_gateway.runs.context import RecordedRuns
 from counterpose_gateway.summaries.summaries import Summary
-from counterpose_gateway.webhooks.target import NotDeliveredError
+from counterpose_gateway.webhooks.target import NotDeliveredError, Target
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger.webhooks import Webhooks
@@ -40,14 +40,6 @@ _RANDOM = random.Random()
 _logger = logging.getLogger(__name__)
 
 
-class Poster(Protocol):
-    """Whatever posts a message once; `target.Target` is one."""
-
-    def post(self, leased: LeasedDelivery) -> None:
-        """Post it; raises `NotDeliveredError`."""
-        ...
-
-
 Judge = Callable[[str], GateSummary]
 """Sums up the gate of this id; raises NotFound."""
 
@@ -61,7 +53,7 @@ class Deliveries:
     def __init__(
         self,
         webhooks: Webhooks,
-        target: Poster,
+        target: Target,
         judge: Judge,
         *,
         lease_seconds: float = LEASE_SECONDS,

@@ -90,11 +90,6 @@ def summarize_image_source(
     )
 
 
-def has_class_figures(image_source: ImageSourceSummary) -> bool:
-    """Whether the summary has figures of single classes."""
-    return bool(image_source.classes)
-
-
 def _condition(
     evidence: ImageSourceEvidence,
     verdicts: Verdicts,

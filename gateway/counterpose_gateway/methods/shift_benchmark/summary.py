@@ -25,10 +25,7 @@ from counterpose_core.types import Cost
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED
 from counterpose_gateway.methods.shift_benchmark.columns import ImageColumns, Usage, summarize_unanswered
 from counterpose_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence, RealEvidence
-from counterpose_gateway.methods.shift_benchmark.image_source_summary import (
-    has_class_figures,
-    summarize_image_source,
-)
+from counterpose_gateway.methods.shift_benchmark.image_source_summary import summarize_image_source
 from counterpose_gateway.methods.shift_benchmark.images import UnreadableImages, unreadable_notes
 from counterpose_gateway.methods.shift_benchmark.threshold_review import (
     ThresholdsByForm,
@@ -129,7 +126,7 @@ def _notes(
         notes.append(
             f"{config.request.n} images per class and condition: a class needs at least {LEAST_IMAGES}"
         )
-    if not all(has_class_figures(image_source) for image_source in image_sources.values()):
+    if not all(image_source.classes for image_source in image_sources.values()):
         notes.append("figures of single classes are omitted: there are too many of them, or no images")
     return [*notes, *missing_metadata(config)]
 
