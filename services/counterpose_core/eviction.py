@@ -7,9 +7,7 @@ unlinking, and who has opened it reads it to its end.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,10 +15,6 @@ from pathlib import Path
 
 RECENT_SECONDS = 60.0
 """What was used in the last minute stays whatever the budget: a call would compute it again at once."""
-
-
-_NOTED = ("inversion", "sweep-fork", "previewed", "training-latents")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -65,23 +59,6 @@ def evict(
             continue
         left -= each.bytes
     return Eviction(files, freed, left)
-
-
-def remove_noted(root: Path) -> int:
-    """Remove what earlier versions kept as blobs, by a note of its kind and key; return how many there were.
-
-    Nothing reads it any more, and no row ever named it.
-    """
-    removed = 0
-    for note in (note for kind in _NOTED for note in (root / "cache" / kind).glob("*/*")):
-        with contextlib.suppress(FileNotFoundError):
-            ref = note.read_text(encoding="ascii", errors="replace")
-            # The blob first: a note without it is still found the next time.
-            if _DIGEST.fullmatch(ref):
-                (root / "blobs" / ref[:2] / ref).unlink(missing_ok=True)
-            note.unlink()
-            removed += 1
-    return removed
 
 
 def _files(folder: Path) -> Iterator[_Kept]:

@@ -8,7 +8,7 @@ import time
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.services import StoreUse
-from counterpose_core.eviction import RECENT_SECONDS, evict, remove_noted
+from counterpose_core.eviction import RECENT_SECONDS, evict
 
 LOOK_SECONDS = 15.0
 """Between two looks; so long, a busy editor keeps some ten inversions of 15 MB."""
@@ -45,9 +45,6 @@ class StoreBudget:
 
     async def keep(self) -> None:
         """Go on until cancelled."""
-        if self._folder is not None and self._use.budget_bytes is not None:
-            removed = await asyncio.to_thread(remove_noted, self._folder.parent)
-            _logger.info("%d intermediates of an earlier version were removed", removed)
         while self._folder is not None:
             begun = time.monotonic()
             try:

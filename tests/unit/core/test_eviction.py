@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from counterpose_core.blobs import BlobStore, cache_key
-from counterpose_core.eviction import Eviction, evict, remove_noted
+from counterpose_core.eviction import Eviction, evict
 
 KIND = "inversion"
 SIZE = 1000
@@ -97,16 +97,6 @@ def test_a_file_that_is_used_between_the_look_and_its_turn_stays(
     monkeypatch.setattr(Path, "unlink", used_meanwhile)
     assert evict(folder, 0, recent_seconds=0) == Eviction(1, FILE, FILE)
     assert store.find(KIND, key(1)) == data(1)
-
-
-def test_what_earlier_versions_kept_as_blobs_is_removed(tmp_path: Path) -> None:
-    store = BlobStore(str(tmp_path))
-    inversion, index = store.put(b"an inversion"), store.put(b"an index")
-    store.remember("inversion", key(0), inversion)
-    store.remember("image-index", key(1), index)
-    assert (remove_noted(tmp_path), remove_noted(tmp_path)) == (1, 0)
-    assert (store.exists(inversion), store.exists(index)) == (False, True)
-    assert store.recall("image-index", key(1)) == index
 
 
 def _use(root: str, stop: Event, start: int) -> None:
