@@ -165,10 +165,6 @@ class EditorEngine(EditBackend):
         """Return how many rows the network's calls had so far, and how many they could have had."""
         return self.steps.counters.rows, self.steps.counters.offered
 
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of ``text``, including the start and end marks."""
-        return self.pipeline.prompts.count_tokens(text)
-
     def reconstruct(
         self, request: ReconstructRequest, *, cancelled: Cancellation = never
     ) -> ReconstructResponse:

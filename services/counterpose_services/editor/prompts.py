@@ -91,10 +91,6 @@ class PromptEncoder:
         self.width = int(self._table.shape[1])
         """The width of the table's vectors."""
 
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of ``text``, including the start and end tokens."""
-        return len(self._tokenized(text).ids)
-
     def tokenize(self, text: str, vectors: int = 0) -> TokenizedPrompt:
         """Split ``text`` into tokens with the index of their word.
 
