@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 from counterpose._cli.main import app
 from counterpose_core.contract.editor_backends import CAPABILITIES, OPERATIONS, Capabilities
 from counterpose_core.errors import error_classes
+from counterpose_core.field_descriptions import field_description
 from counterpose_core.kinds import KINDS
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.suite_files import suite_names
@@ -231,7 +232,7 @@ def suites_page() -> str:
         "the column says what its operations on images can do, which the classifiers carry out.",
         _matrix(
             "ability",
-            [f"`{name}`: {_cell(Capabilities.model_fields[name].description or '')}" for name in abilities],
+            [f"`{name}`: {_cell(field_description(Capabilities, name))}" for name in abilities],
             suites,
             lambda at, suite: _able(abilities[at], suite),
         ),
@@ -282,9 +283,8 @@ def _settings(model: type[BaseModel], variables: Mapping[str, str]) -> str:
     for variable, name in variables.items():
         field = model.model_fields[name]
         unset = field.default is PydanticUndefined or field.default in (None, ())
-        rows.append(
-            f"| `{variable}` | {_cell(field.description or '')} | {'' if unset else f'`{field.default}`'} |"
-        )
+        meaning = _cell(field_description(model, name))
+        rows.append(f"| `{variable}` | {meaning} | {'' if unset else f'`{field.default}`'} |")
     return "\n".join(rows)
 
 

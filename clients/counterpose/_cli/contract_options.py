@@ -21,6 +21,7 @@ from counterpose._cli.follow import Output
 from counterpose._cli.options import AsJson, Detach, Report, Url, read_label_map
 from counterpose._cli.terminal import connected
 from counterpose_core.errors import InvalidRequest
+from counterpose_core.field_descriptions import field_description
 
 Fields = dict[str, Any]
 """The fields of a request that the options of a command set, by name."""
@@ -66,6 +67,7 @@ class _FieldOption:
             body = _plain(body.model_fields[name].annotation)
         self._outer, self._sets = outer, sets
         self._field: FieldInfo = body.model_fields[self._last]
+        self._means = field_description(body, self._last)
         self._kind = _plain(self._field.annotation)
         self.name = sets.field.replace(".", "_")
         self._word = sets.flag or f"--{self._last.replace('_', '-')}"
@@ -139,8 +141,7 @@ class _FieldOption:
 
     def _help(self) -> str:
         # An option that is left out is the contract's null, and fields are options here.
-        text = self._sets.says or self._field.description or ""
-        text = re.sub(r"(?:,? or|;) null for ", "; default: ", text)
+        text = re.sub(r"(?:,? or|;) null for ", "; default: ", self._sets.says or self._means)
         text = re.sub(r"\bnull (?=to|if)", "left out ", text)
         text = re.sub(r"`(\w+_\w+)`", lambda field: f"--{field[1].replace('_', '-')}", text)
         said = [text.rstrip("."), self._sets.more]

@@ -9,6 +9,7 @@ from fastapi import Depends, Query
 
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import InvalidRequest
+from counterpose_core.field_descriptions import field_description
 from counterpose_core.kinds import KINDS
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from counterpose_core.types import Cosine
@@ -31,7 +32,7 @@ Found = Annotated[
 
 
 def _said(name: str) -> str:
-    return f"{Thresholds.model_fields[name].description} By default, the stress test's own."
+    return f"{field_description(Thresholds, name)} By default, the stress test's own."
 
 
 async def _chosen(
