@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, Generic, Self, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from counterpose_core.contract.editor_backends import Capabilities
 from counterpose_core.errors import CounterposeError, error_for
@@ -56,6 +56,16 @@ def require_distinct(values: Iterable[str]) -> None:
     twice = [value for value, count in Counter(values).items() if count > 1]
     if twice:
         raise ValueError(f"{twice[0]!r} is listed twice; list each value once")
+
+
+def _each_once(values: T) -> T:
+    if values:
+        require_distinct(map(str, cast("Iterable[object]", values)))
+    return values
+
+
+Distinct = Annotated[T, AfterValidator(_each_once), Field(json_schema_extra=DISTINCT)]
+"""A list, or none, that has no value twice."""
 
 
 class RequestBody(Described):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from counterpose_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
+from counterpose_core.contract.base import ClientBody, Distinct, ResponseBody
 from counterpose_core.contract.classifiers import FunctionsOfCaller
 from counterpose_core.contract.dataset_interfaces import ClassName
 from counterpose_core.contract.label_images import LabelImagesConfig, LabelImagesCreate
@@ -85,9 +85,9 @@ class Photographs(ClientBody):
 class BugHuntCreate(LabelImagesCreate):
     """``POST /v1/bug-hunts``: find descriptions of a label's images on which classifiers fail."""
 
-    labels: list[ClassName] = Field(min_length=1, max_length=1000, json_schema_extra=DISTINCT)
+    labels: Distinct[list[ClassName]] = Field(min_length=1, max_length=1000)
     """What the images show; classes of all the classifiers."""
-    descriptions: list[ShiftText] = Field(default=[], max_length=100, json_schema_extra=DISTINCT)
+    descriptions: Distinct[list[ShiftText]] = Field(default=[], max_length=100)
     """Descriptions of your own, measured on held-out images instead of a search: prompts that name one of the
     labels and no other class."""
     photographs: Photographs | None = None
@@ -128,12 +128,6 @@ class BugHuntCreate(LabelImagesCreate):
     sentences: int = Field(default=4, ge=1, le=20)
     """Most sentences that `likelihood` combines; phrases, of a captioner of one sentence."""
 
-    @field_validator("labels", "descriptions")
-    @classmethod
-    def _distinct(cls, values: list[str]) -> list[str]:
-        require_distinct(values)
-        return values
-
 
 class DescriptionsCreate(FunctionsOfCaller):
     """``POST /v1/runs/{run_id}/descriptions``: measure descriptions of your own beside the hunt's label.
@@ -141,7 +135,7 @@ class DescriptionsCreate(FunctionsOfCaller):
     ``functions``: classifiers of the hunt that are functions, where the program that served them has ended.
     """
 
-    descriptions: list[ShiftText] = Field(min_length=1, max_length=100, json_schema_extra=DISTINCT)
+    descriptions: Distinct[list[ShiftText]] = Field(min_length=1, max_length=100)
     """Prompts that name one of the hunt's labels and no other class."""
     photographs: Photographs | None = None
     """Photographs on which the one description is checked beside generated images, or null."""
@@ -151,12 +145,6 @@ class DescriptionsCreate(FunctionsOfCaller):
     seed: Seed | None = None
     """Seed of every random draw; null for one that follows from the hunt's own, another one for each child
     run."""
-
-    @field_validator("descriptions")
-    @classmethod
-    def _distinct(cls, values: list[str]) -> list[str]:
-        require_distinct(values)
-        return values
 
 
 class HuntShares(ResponseBody):

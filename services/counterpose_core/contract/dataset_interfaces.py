@@ -2,15 +2,14 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from counterpose_core.contract.base import (
-    DISTINCT,
     MAX_BATCH,
     ClientBody,
+    Distinct,
     ModelIdentity,
     ResponseBody,
-    require_distinct,
     told_apart_by,
 )
 from counterpose_core.contract.editor import (
@@ -38,9 +37,7 @@ class DatasetInterfaceCreate(ClientBody):
 
     dataset: Name
     """Name of the dataset."""
-    classes: list[ClassName] | None = Field(
-        default=None, min_length=1, max_length=10_000, json_schema_extra=DISTINCT
-    )
+    classes: Distinct[list[ClassName] | None] = Field(default=None, min_length=1, max_length=10_000)
     """Classes to learn, or null for all of the dataset."""
     token_init: str = Field(default=CLASS_NAME, min_length=1, max_length=200)
     """Words that every token starts from, such as `pet` (Dataset Interfaces, appendix D); `class-name` starts
@@ -59,12 +56,6 @@ class DatasetInterfaceCreate(ClientBody):
     may have any of its names in ImageNet-1k. Classes without a token are left out."""
     seed: Seed
     """Seed of every random draw."""
-
-    @field_validator("classes")
-    @classmethod
-    def _distinct(cls, values: list[str] | None) -> list[str] | None:
-        require_distinct(values or ())
-        return values
 
     @model_validator(mode="after")
     def _learned_or_published(self) -> Self:

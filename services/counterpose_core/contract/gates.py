@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from counterpose_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
+from counterpose_core.contract.base import ClientBody, Distinct, ResponseBody
 from counterpose_core.contract.classifiers import MappedClassifiers
 from counterpose_core.contract.recipes import ImageRef
 from counterpose_core.contract.runs import PredictionPair, Provenance, RequestCounts, RunItem, RunSummary
@@ -96,7 +96,7 @@ class GateCreate(MappedClassifiers):
     """Id of the ended stress test or shift benchmark whose counterfactuals are the set."""
     digest: BlobRef | None = None
     """SHA-256 of the set when it was frozen: other pairs are refused. Null accepts any."""
-    classifiers: list[ClassifierSpec] = Field(min_length=1, max_length=16, json_schema_extra=DISTINCT)
+    classifiers: Distinct[list[ClassifierSpec]] = Field(min_length=1, max_length=16)
     """The candidates."""
     incumbent: ClassifierSpec | None = None
     """The classifier that they are compared with; null for the only one of the baseline."""
@@ -104,12 +104,6 @@ class GateCreate(MappedClassifiers):
     """The regression that is allowed, as a fraction of the images."""
     seed: Seed
     """Seed of every random draw."""
-
-    @field_validator("classifiers")
-    @classmethod
-    def _distinct(cls, values: list[str]) -> list[str]:
-        require_distinct(values)
-        return values
 
     @model_validator(mode="after")
     def _each_function_is_compared(self) -> Self:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from counterpose_core.contract.base import DISTINCT, ResponseBody, require_distinct
+from counterpose_core.contract.base import Distinct, ResponseBody
 from counterpose_core.contract.classifiers import ClassifiersUnderTest
 from counterpose_core.contract.dataset_interfaces import ClassName
 from counterpose_core.contract.editor import (
@@ -21,11 +21,9 @@ from counterpose_core.types import BlobRef, ClassifierSpec, Seed
 class LabelImagesCreate(ClassifiersUnderTest):
     """Which classifiers answer, what counts as a failure, and how images are generated."""
 
-    classifiers: list[ClassifierSpec] = Field(min_length=1, max_length=128, json_schema_extra=DISTINCT)
+    classifiers: Distinct[list[ClassifierSpec]] = Field(min_length=1, max_length=128)
     """The classifiers to test; all see the same images."""
-    classes: list[ClassName] | None = Field(
-        default=None, min_length=2, max_length=10_000, json_schema_extra=DISTINCT
-    )
+    classes: Distinct[list[ClassName] | None] = Field(default=None, min_length=2, max_length=10_000)
     """Classes among which the classifiers choose, or null for those that all of them have."""
     parents: dict[ClassName, ClassName] = Field(default={}, max_length=10_000)
     """The parent of a class, such as `insect` for `fly`: the prompt of a label alone names it, and the
@@ -44,12 +42,6 @@ class LabelImagesCreate(ClassifiersUnderTest):
     scheduler: SchedulerOverride = None
     seed: Seed
     """Seed of every random draw."""
-
-    @field_validator("classifiers", "classes")
-    @classmethod
-    def _each_once(cls, values: list[str] | None) -> list[str] | None:
-        require_distinct(values or ())
-        return values
 
 
 class LabelImagesConfig(ResponseBody):

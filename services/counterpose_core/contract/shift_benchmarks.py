@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from counterpose_core.contract.base import DISTINCT, ResponseBody, require_distinct
+from counterpose_core.contract.base import DISTINCT, Distinct, ResponseBody
 from counterpose_core.contract.classifiers import ClassifierDescription, ClassifiersUnderTest
 from counterpose_core.contract.dataset_interfaces import ClassName
 from counterpose_core.contract.editor import (
@@ -53,21 +53,17 @@ class ShiftBenchmarkCreate(ClassifiersUnderTest):
     """Run id of the dataset interface."""
     shifts: list[ShiftText] | Literal["catalogue"] = Field(default="catalogue", json_schema_extra=DISTINCT)
     """The shifts, or `catalogue` for the 23 of the paper's Table 1."""
-    classes: list[ClassName] | None = Field(
-        default=None, min_length=1, max_length=10_000, json_schema_extra=DISTINCT
-    )
+    classes: Distinct[list[ClassName] | None] = Field(default=None, min_length=1, max_length=10_000)
     """Classes to benchmark, or null for all classes of the interface, whose run must then have ended; with
     the image source `token`, for all that have a token."""
-    classifiers: list[ClassifierSpec] = Field(min_length=1, max_length=128, json_schema_extra=DISTINCT)
+    classifiers: Distinct[list[ClassifierSpec]] = Field(min_length=1, max_length=128)
     """The classifiers to benchmark."""
     base: ShiftText | None = None
     """Prompt without a shift, with the slot `<class>`, that describes what all images of the dataset have in
     common; null for "a photo of a <class>"."""
     class_shifts: dict[ClassName, list[ShiftText]] = {}
     """Additional shifts of individual classes, such as "sleeping", by class."""
-    image_sources: list[ImageSource] = Field(
-        default=["token"], min_length=1, max_length=5, json_schema_extra=DISTINCT
-    )
+    image_sources: Distinct[list[ImageSource]] = Field(default=["token"], min_length=1, max_length=5)
     """Image sources. With both `token` and `class-name`, images generated from learned tokens and from plain
     names are compared."""
     retrieval: Name | None = None
@@ -90,12 +86,6 @@ class ShiftBenchmarkCreate(ClassifiersUnderTest):
     scheduler: SchedulerOverride = None
     seed: Seed
     """Seed of every random draw."""
-
-    @field_validator("classifiers", "image_sources", "classes")
-    @classmethod
-    def _distinct(cls, values: list[str] | None) -> list[str] | None:
-        require_distinct(values or ())
-        return values
 
 
 ThresholdSetter = Literal["person", "suite", "published"]

@@ -3,7 +3,7 @@
 from pydantic import Field, ValidationInfo, field_validator
 
 from counterpose_core.contract.backend_preset import Fraction
-from counterpose_core.contract.base import DISTINCT, require_distinct
+from counterpose_core.contract.base import DISTINCT, Distinct
 from counterpose_core.contract.classifiers import FunctionsAsWritten
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.stress_test_thresholds import (  # fmt: skip
@@ -29,11 +29,9 @@ class StressTestCreate(FunctionsAsWritten):
 
     dataset: Name
     """Name of the dataset."""
-    classifiers: list[ClassifierSpec] = Field(min_length=1, max_length=64, json_schema_extra=DISTINCT)
+    classifiers: Distinct[list[ClassifierSpec]] = Field(min_length=1, max_length=64)
     """The classifiers to test."""
-    edit_types: list[EditType] = Field(
-        default=list(EDIT_TYPES), min_length=1, max_length=5, json_schema_extra=DISTINCT
-    )
+    edit_types: Distinct[list[EditType]] = Field(default=list(EDIT_TYPES), min_length=1, max_length=5)
     """Factors to change; `max_edits_per_image` is divided evenly among them."""
     interventions: list[Intervention] = Field(default=[], max_length=16, json_schema_extra=DISTINCT)
     """Changes of words of your own, each made in every caption that it applies to."""
@@ -55,9 +53,7 @@ class StressTestCreate(FunctionsAsWritten):
     """How to choose from the strength sweep: `paper` makes all values and takes the one with the best
     direction among those that pass the gate; `released` takes the largest value that passes and makes no
     smaller ones, which saves most of the editor's work."""
-    strength: list[Fraction] | None = Field(
-        default=None, min_length=1, max_length=16, json_schema_extra=DISTINCT
-    )
+    strength: Distinct[list[Fraction] | None] = Field(default=None, min_length=1, max_length=16)
     """Strengths to sweep, in [0, 1]; null for the preset's. For prompt-to-prompt: shares of the steps that
     copy self-attention; larger ones keep more of the image (LANCE: 0.4 to 0.9 by 0.1)."""
     thresholds: Thresholds = Thresholds()
@@ -85,18 +81,6 @@ class StressTestCreate(FunctionsAsWritten):
     for none."""
     seed: Seed
     """Seed of every random draw."""
-
-    @field_validator("classifiers", "edit_types")
-    @classmethod
-    def _distinct(cls, values: list[str]) -> list[str]:
-        require_distinct(values)
-        return values
-
-    @field_validator("strength")
-    @classmethod
-    def _values_once(cls, values: list[float] | None) -> list[float] | None:
-        require_distinct(map(str, values or ()))
-        return values
 
     @field_validator("interventions")
     @classmethod

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from counterpose_core.contract.base import DISTINCT, ResponseBody, require_distinct
+from counterpose_core.contract.base import Distinct, ResponseBody
 from counterpose_core.contract.classifiers import ClassifiersUnderTest
 from counterpose_core.contract.failure_criteria import Criterion
 from counterpose_core.contract.runs import RequestCounts, RunItem, RunSummary
@@ -22,7 +22,7 @@ class TransferCreate(ClassifiersUnderTest):
 
     source: str = Field(min_length=1, max_length=64)
     """Id of the ended adversarial dataset or bug hunt whose images are shown."""
-    classifiers: list[ClassifierSpec] = Field(min_length=1, max_length=128, json_schema_extra=DISTINCT)
+    classifiers: Distinct[list[ClassifierSpec]] = Field(min_length=1, max_length=128)
     """The classifiers that the images are shown to, such as a copy that was trained from another seed."""
     criterion: Criterion | None = None
     """When an answer counts as a failure; null for the source's criterion."""
@@ -30,12 +30,6 @@ class TransferCreate(ClassifiersUnderTest):
     """Most images of each classifier of the source, and of the labels alone."""
     seed: Seed
     """Seed of every random draw."""
-
-    @field_validator("classifiers")
-    @classmethod
-    def _distinct(cls, values: list[str]) -> list[str]:
-        require_distinct(values)
-        return values
 
 
 class TransferConfig(ResponseBody):

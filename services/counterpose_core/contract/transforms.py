@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from counterpose_core.contract.base import DISTINCT, RequestBody, ResponseBody, require_distinct
+from counterpose_core.contract.base import Distinct, RequestBody, ResponseBody
 from counterpose_core.contract.findings import by
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
 from counterpose_core.types import Estimate, Name
@@ -21,16 +21,15 @@ Among = Literal["dataset", "model"]
 """Among which classes a classifier answers: the dataset's, or all of its own besides."""
 
 
+Level = Annotated[int, Field(ge=1, le=5)]
+
+
 class TransformChoice(RequestBody):
     """The operations of a stress test: each is carried out on every image, at each of its levels."""
 
-    operations: list[Name] | None = Field(
-        default=None, min_length=1, max_length=100, json_schema_extra=DISTINCT
-    )
+    operations: Distinct[list[Name] | None] = Field(default=None, min_length=1, max_length=100)
     """Names of the operations, or null for the suite's."""
-    levels: list[Annotated[int, Field(ge=1, le=5)]] | None = Field(
-        default=None, min_length=1, max_length=5, json_schema_extra=DISTINCT
-    )
+    levels: Distinct[list[Level] | None] = Field(default=None, min_length=1, max_length=5)
     """Levels, from 1 for the slightest to 5; null for the suite's. An operation without more or less, such as
     a flip, has level 1 only and is carried out whatever the levels."""
     size: int | None = Field(default=WORKING_SIZE, ge=SMALLEST_SIZE, le=LARGEST_SIZE)
@@ -48,18 +47,6 @@ class TransformChoice(RequestBody):
     backgrounds: Name | None = Field(default=None, exclude_if=lambda name: name is None)
     """Name of a dataset whose photographs become backgrounds; null for the backgrounds of the dataset's own
     other photographs."""
-
-    @field_validator("operations")
-    @classmethod
-    def _names_once(cls, values: list[str] | None) -> list[str] | None:
-        require_distinct(values or ())
-        return values
-
-    @field_validator("levels")
-    @classmethod
-    def _levels_once(cls, values: list[int] | None) -> list[int] | None:
-        require_distinct(map(str, values or ()))
-        return values
 
 
 class TransformPlan(ResponseBody):

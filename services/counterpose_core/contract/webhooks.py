@@ -5,15 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from counterpose_core.contract.base import (
-    DISTINCT,
     ClientBody,
+    Distinct,
     ListBody,
     Problem,
     ResponseBody,
-    require_distinct,
 )
 from counterpose_core.contract.runs import RequestCounts
 from counterpose_core.types import RunKind, RunState
@@ -38,16 +37,8 @@ class WebhookCreate(ClientBody):
 
     url: str = Field(min_length=1, max_length=ADDRESS_CHARACTERS)
     """Address that is posted to: https, without user, password or fragment."""
-    events: list[WebhookEvent] = Field(
-        default=list(get_args(WebhookEvent)), min_length=1, json_schema_extra=DISTINCT
-    )
+    events: Distinct[list[WebhookEvent]] = Field(default=list(get_args(WebhookEvent)), min_length=1)
     """Events that it is told of; all by default."""
-
-    @field_validator("events")
-    @classmethod
-    def _each_once(cls, events: list[WebhookEvent]) -> list[WebhookEvent]:
-        require_distinct(events)
-        return events
 
 
 class WebhookDelivery(ResponseBody):
