@@ -11,12 +11,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from counterpose_core.contract.base import (
-    IDEMPOTENCY_HEADER,
-    PROBLEM_MEDIA_TYPE,
-    REQUEST_ID_HEADER,
-    Problem,
-)
+from counterpose_core.contract.base import IDEMPOTENCY_HEADER, PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, Problem
 from counterpose_core.contract.field_errors import in_words
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, CounterposeError, error_for
 

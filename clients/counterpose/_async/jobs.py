@@ -13,12 +13,7 @@ from counterpose._transport_protocol import AsyncSender
 from counterpose_core.contract.bug_hunts import BugHuntCreate
 from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.gates import GateCreate
-from counterpose_core.contract.jobs import (
-    Job,
-    JobCreate,
-    JobList,
-    RunOfJob,
-)
+from counterpose_core.contract.jobs import Job, JobCreate, JobList, RunOfJob
 from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkCreate
 from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.types import FINAL_JOB_STATES

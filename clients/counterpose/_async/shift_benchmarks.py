@@ -15,12 +15,7 @@ from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
 from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from counterpose_core.contract.shift_benchmarks import (
-    CATALOGUE,
-    ImageItem,
-    ImageSource,
-    ShiftBenchmarkCreate,
-)
+from counterpose_core.contract.shift_benchmarks import CATALOGUE, ImageItem, ImageSource, ShiftBenchmarkCreate
 from counterpose_core.contract.shift_thresholds import (
     Inspections,
     ShiftThresholdDecision,

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from counterpose._applied_findings import (
-    application_request,
-    example_change,
-    told_change,
-)
+from counterpose._applied_findings import application_request, example_change, told_change
 from counterpose._async.datasets import AsyncDatasets
 from counterpose._async.run_handle import AsyncExportedRun
 from counterpose._async.run_resource import AsyncRunResource

@@ -59,8 +59,7 @@ Anyway = Annotated[
     ),
 ]
 DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", metavar="", help="Say what it takes and can prove, and start nothing."),
+    bool, typer.Option("--dry-run", metavar="", help="Say what it takes and can prove, and start nothing.")
 ]
 SuiteOfRun = Annotated[
     str | None,

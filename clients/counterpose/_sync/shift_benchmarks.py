@@ -16,12 +16,7 @@ from counterpose._sync.run_handle import ExportedRun
 from counterpose._sync.run_resource import RunResource
 from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from counterpose_core.contract.shift_benchmarks import (
-    CATALOGUE,
-    ImageItem,
-    ImageSource,
-    ShiftBenchmarkCreate,
-)
+from counterpose_core.contract.shift_benchmarks import CATALOGUE, ImageItem, ImageSource, ShiftBenchmarkCreate
 from counterpose_core.contract.shift_thresholds import (
     Inspections,
     ShiftThresholdDecision,

@@ -7,11 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from counterpose._applied_findings import (
-    application_request,
-    example_change,
-    told_change,
-)
+from counterpose._applied_findings import application_request, example_change, told_change
 from counterpose._calls import Call, idempotency_headers, reading
 from counterpose._exports import ExportLayout
 from counterpose._files import save_page

@@ -4,13 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from counterpose_core.contract.base import (
-    MAX_BATCH,
-    CostedBatchResponse,
-    RequestBody,
-    ResponseBody,
-    Text,
-)
+from counterpose_core.contract.base import MAX_BATCH, CostedBatchResponse, RequestBody, ResponseBody, Text
 from counterpose_core.types import BlobRef
 
 

@@ -10,13 +10,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_va
 from counterpose_core.contract.backend_preset import Fraction, Guidance, SamplingSteps
 from counterpose_core.contract.base import CostedBatchResponse, RequestBody, ResponseBody, Text
 from counterpose_core.contract.editor_presets import EditorPreset
-from counterpose_core.types import (
-    BlobRef,
-    Cost,
-    Decoder,
-    Scheduler,
-    Seed,
-)
+from counterpose_core.types import BlobRef, Cost, Decoder, Scheduler, Seed
 
 GENERATED_KIND = "generated-image"
 """The cache kind under which the store keeps images generated from text, keyed by their own digest."""
@@ -29,8 +23,7 @@ GuidanceOverride = Annotated[
     Field(ge=1.0, le=30.0, description="Scale of classifier-free guidance, or null for the suite's."),
 ]
 SchedulerOverride = Annotated[
-    Scheduler | None,
-    Field(description="Class name of the diffusers scheduler, or null for the suite's."),
+    Scheduler | None, Field(description="Class name of the diffusers scheduler, or null for the suite's.")
 ]
 
 

@@ -31,7 +31,7 @@ class LabelImagesCreate(ClassifiersUnderTest):
     WordNet's; any other class without one is its own."""
     criterion: Criterion = Field(
         # Not a plain default: generators of clients refuse one for a union of objects.
-        default_factory=TopOne,
+        default_factory=TopOne
     )
     """When an answer counts as a failure, `top-1` by default; stored with every rate."""
     prompt: ShiftText | None = None

@@ -6,9 +6,7 @@ from counterpose_core.contract.backend_preset import Fraction
 from counterpose_core.contract.base import DISTINCT, Distinct
 from counterpose_core.contract.classifiers import FunctionsAsWritten
 from counterpose_core.contract.interventions import Intervention
-from counterpose_core.contract.stress_test_thresholds import (  # fmt: skip
-    Thresholds,
-)
+from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.suite_fit import OutsideSuite
 from counterpose_core.contract.transforms import TransformChoice
 from counterpose_core.types import (

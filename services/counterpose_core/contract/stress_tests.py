@@ -25,7 +25,7 @@ from counterpose_core.contract.stress_test_figures import (
     Unanswered,
 )
 from counterpose_core.contract.stress_test_requests import StressTestCreate
-from counterpose_core.contract.stress_test_thresholds import (  # fmt: skip
+from counterpose_core.contract.stress_test_thresholds import (
     GateThresholds,
     JudgedAgain,
     TextThresholds,
@@ -34,10 +34,7 @@ from counterpose_core.contract.stress_test_thresholds import (  # fmt: skip
 from counterpose_core.contract.suite_fit import KnownImages, SuiteFitSummary
 from counterpose_core.contract.transforms import TransformPlan, TransformSummary
 from counterpose_core.errors import InternalError
-from counterpose_core.types import (
-    Cost,
-    Estimate,
-)
+from counterpose_core.types import Cost, Estimate
 
 __all__ = [
     "ClassSummary",

@@ -7,13 +7,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from counterpose_core.contract.base import (
-    ClientBody,
-    Distinct,
-    ListBody,
-    Problem,
-    ResponseBody,
-)
+from counterpose_core.contract.base import ClientBody, Distinct, ListBody, Problem, ResponseBody
 from counterpose_core.contract.runs import RequestCounts
 from counterpose_core.types import RunKind, RunState
 

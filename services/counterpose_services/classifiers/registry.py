@@ -163,9 +163,7 @@ class ClassifierRegistry:
 
     def _of_clip(self, name: str) -> Loaded[Classifier]:
         folder = clip_folder(
-            self._root,
-            self._suite.zero_shot.get(name, f"{PUBLISHED_PREFIX}{name}"),
-            self._suite.published,
+            self._root, self._suite.zero_shot.get(name, f"{PUBLISHED_PREFIX}{name}"), self._suite.published
         )
         model = ZeroShotClassifier(
             folder, name, store=self._store, batch=self._suite.batch, device=self._options.device

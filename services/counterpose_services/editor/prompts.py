@@ -136,8 +136,7 @@ class PromptEncoder:
         place = 1 + max((word for word in before.words if word is not None), default=-1)
         later = [None if word is None else place + 1 + word for word in after.words]
         return TokenizedPrompt(
-            (*before.ids[:-1], *slot, *after.ids[1:]),
-            (*before.words[:-1], *[place] * vectors, *later[1:]),
+            (*before.ids[:-1], *slot, *after.ids[1:]), (*before.words[:-1], *[place] * vectors, *later[1:])
         )
 
     def mean_embedding(self, words: str) -> Tensor:
