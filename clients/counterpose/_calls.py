@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
@@ -22,7 +22,7 @@ M = TypeVar("M", bound=BaseModel)
 _STATUS_CODES = {401: "unauthorized", 404: "not-found", 413: "payload-too-large", 429: "rate-limited"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Call(Generic[T]):
     """A request and how to parse its response.
 
@@ -33,6 +33,7 @@ class Call(Generic[T]):
     method: str
     path: str
     parse: Callable[[httpx.Response], T]
+    _: KW_ONLY
     params: Mapping[str, str | int | float] = field(default_factory=dict)
     body: BaseModel | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
