@@ -1,10 +1,11 @@
-"""``python docs/reference_pages.py``: write docs/reference/{cli,http,settings,suites}.md from the code."""
+"""``python docs/reference_pages.py``: write {cli,errors,http,settings,suites}.md of docs/reference."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from pydantic_core import PydanticUndefined
 
 from counterpose._cli.main import app
 from counterpose_core.contract.editor_backends import CAPABILITIES, OPERATIONS, Capabilities
+from counterpose_core.errors import error_classes
+from counterpose_core.field_descriptions import field_description
 from counterpose_core.kinds import KINDS
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.suite_files import suite_names
@@ -30,6 +33,11 @@ ROOT = Path(__file__).resolve().parent
 NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---"
 """Every name of the API is in it, so it would be among the first hits of every word."""
 GENERATED = "<!-- Written by `python docs/reference_pages.py`; do not edit. -->"
+_OF_ERRORS = """\
+Every failure is an `application/problem+json` document (RFC 9457). Its `code` is one of the list below. Its
+`detail` names the offending input and says what to do. `retryable` says whether the same request may succeed
+later; the response then has a `Retry-After` header. The Python SDK raises the class that each section names,
+with the same `detail`. Failed items of a run have the same codes."""
 
 
 def cli_page() -> str:
@@ -224,7 +232,7 @@ def suites_page() -> str:
         "the column says what its operations on images can do, which the classifiers carry out.",
         _matrix(
             "ability",
-            [f"`{name}`: {_cell(Capabilities.model_fields[name].description or '')}" for name in abilities],
+            [f"`{name}`: {_cell(field_description(Capabilities, name))}" for name in abilities],
             suites,
             lambda at, suite: _able(abilities[at], suite),
         ),
@@ -248,6 +256,17 @@ def _lacks(method: AnyMethod, suite: Suite) -> str:
     return f"no {', no '.join(absent)}" if absent else "yes"
 
 
+def errors_page() -> str:
+    """Every error code with its title, status, cause and remedy."""
+    explained = tomllib.loads((ROOT / "errors.toml").read_text(encoding="utf-8"))
+    parts = ["# Errors", GENERATED, _OF_ERRORS]
+    for code, error in error_classes().items():
+        retry = "retryable" if error.retryable else "not retryable"
+        parts += [f"## {code}", f"{error.title}. HTTP {error.status}, {retry}, `{error.__name__}`."]
+        parts += [f"**{name.title()}.** {' '.join(text.split())}" for name, text in explained[code].items()]
+    return _page(parts)
+
+
 def _able(ability: str, suite: Suite) -> str:
     editor = suite.editor_part
     if editor is not None:
@@ -264,9 +283,8 @@ def _settings(model: type[BaseModel], variables: Mapping[str, str]) -> str:
     for variable, name in variables.items():
         field = model.model_fields[name]
         unset = field.default is PydanticUndefined or field.default in (None, ())
-        rows.append(
-            f"| `{variable}` | {_cell(field.description or '')} | {'' if unset else f'`{field.default}`'} |"
-        )
+        meaning = _cell(field_description(model, name))
+        rows.append(f"| `{variable}` | {meaning} | {'' if unset else f'`{field.default}`'} |")
     return "\n".join(rows)
 
 
@@ -286,6 +304,7 @@ def _page(parts: list[str]) -> str:
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "cli": cli_page,
+    "errors": errors_page,
     "http": http_page,
     "settings": settings_page,
     "suites": suites_page,

@@ -10,199 +10,110 @@ print(run.wait().summary())
 from typing import TYPE_CHECKING
 
 from counterpose._lazy import lazily
-from counterpose._version import __version__
+from counterpose._version import __version__ as __version__
+from counterpose_core import errors as errors
 from counterpose_core.kinds import KINDS as _KINDS
 
 if TYPE_CHECKING:
-    from counterpose._async.adversarial_datasets import AsyncAdversarialDataset
-    from counterpose._async.bug_hunts import AsyncBugHunt
-    from counterpose._async.client import AsyncClient
-    from counterpose._async.dataset_interfaces import AsyncDatasetInterface
-    from counterpose._async.gates import AsyncGate
-    from counterpose._async.images import AsyncGeneratedImage, AsyncGeneratedImages
-    from counterpose._async.shift_benchmarks import AsyncShiftBenchmark
-    from counterpose._async.stress_tests import AsyncStressTest
-    from counterpose._async.transfers import AsyncTransfer
-    from counterpose._hub.datasets import push_to_hub
-    from counterpose._hub.results import push_results_to_hub
-    from counterpose._python_function.model import Classifier
-    from counterpose._retries import RetryPolicy
-    from counterpose._sync.adversarial_datasets import AdversarialDataset
-    from counterpose._sync.bug_hunts import BugHunt
-    from counterpose._sync.client import Client
-    from counterpose._sync.dataset_interfaces import DatasetInterface
-    from counterpose._sync.gates import Gate
-    from counterpose._sync.images import GeneratedImage, GeneratedImages
-    from counterpose._sync.shift_benchmarks import ShiftBenchmark
-    from counterpose._sync.stress_tests import StressTest
-    from counterpose._sync.transfers import Transfer
-    from counterpose._trackers.mlflow import log_to_mlflow
-    from counterpose._trackers.trackio import log_to_trackio
-    from counterpose._trackers.wandb import log_to_wandb
-    from counterpose_core import errors
-    from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
-    from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
-    from counterpose_core.contract.dataset_interfaces import DatasetInterfaceSummary
-    from counterpose_core.contract.gates import GateSummary, RegressionSet
-    from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-    from counterpose_core.contract.stress_tests import StressTestSummary
-    from counterpose_core.contract.transfers import TransferSummary
-    from counterpose_core.errors import (
-        ArtifactCorrupt,
-        ArtifactMissing,
-        AttentionNotHooked,
-        BackendError,
-        BackendUnavailable,
-        BadBackendOutput,
-        Cancelled,
-        ClassMapMismatch,
-        ClusterRefused,
-        CounterposeError,
-        DatasetEmpty,
-        DatasetNotReady,
-        DeadlineExceeded,
-        DiskFailed,
-        Forbidden,
-        ForeignOrigin,
-        FunctionGone,
-        HeadersTooLarge,
-        IdempotencyConflict,
-        IdempotencyInFlight,
-        ImagesOutsideSuite,
-        ImageTooLarge,
-        ImageUndecodable,
-        ImportRefused,
-        InternalError,
-        InvalidRequest,
-        LeaseLost,
-        LedgerDamaged,
-        MalformedRequest,
-        MethodNotAllowed,
-        ModelFormatRefused,
-        NotAcceptable,
-        NotFound,
-        NumericalFailure,
-        PayloadTooLarge,
-        PolicyRefused,
-        PromptTooLong,
-        QuotaExceeded,
-        RateLimited,
-        RequestError,
-        RequestTimeout,
-        ResourceExhausted,
-        RunNotCancellable,
-        RunNotDeletable,
-        RunNotEnded,
-        RunNotResumable,
-        ShardUnreadable,
-        SignedUrlRefused,
-        StorageError,
-        StorageFull,
-        Unauthorized,
-        UnknownDataset,
-        UnknownEditType,
-        UnknownModel,
-        UnsupportedMedia,
+    from counterpose._async.adversarial_datasets import AsyncAdversarialDataset as AsyncAdversarialDataset
+    from counterpose._async.bug_hunts import AsyncBugHunt as AsyncBugHunt
+    from counterpose._async.client import AsyncClient as AsyncClient
+    from counterpose._async.dataset_interfaces import AsyncDatasetInterface as AsyncDatasetInterface
+    from counterpose._async.gates import AsyncGate as AsyncGate
+    from counterpose._async.images import AsyncGeneratedImage as AsyncGeneratedImage
+    from counterpose._async.images import AsyncGeneratedImages as AsyncGeneratedImages
+    from counterpose._async.shift_benchmarks import AsyncShiftBenchmark as AsyncShiftBenchmark
+    from counterpose._async.stress_tests import AsyncStressTest as AsyncStressTest
+    from counterpose._async.transfers import AsyncTransfer as AsyncTransfer
+    from counterpose._hub.datasets import push_to_hub as push_to_hub
+    from counterpose._hub.results import push_results_to_hub as push_results_to_hub
+    from counterpose._python_function.model import Classifier as Classifier
+    from counterpose._retries import RetryPolicy as RetryPolicy
+    from counterpose._sync.adversarial_datasets import AdversarialDataset as AdversarialDataset
+    from counterpose._sync.bug_hunts import BugHunt as BugHunt
+    from counterpose._sync.client import Client as Client
+    from counterpose._sync.dataset_interfaces import DatasetInterface as DatasetInterface
+    from counterpose._sync.gates import Gate as Gate
+    from counterpose._sync.images import GeneratedImage as GeneratedImage
+    from counterpose._sync.images import GeneratedImages as GeneratedImages
+    from counterpose._sync.shift_benchmarks import ShiftBenchmark as ShiftBenchmark
+    from counterpose._sync.stress_tests import StressTest as StressTest
+    from counterpose._sync.transfers import Transfer as Transfer
+    from counterpose._trackers.mlflow import log_to_mlflow as log_to_mlflow
+    from counterpose._trackers.trackio import log_to_trackio as log_to_trackio
+    from counterpose._trackers.wandb import log_to_wandb as log_to_wandb
+    from counterpose_core.contract.adversarial_dataset_summary import (
+        AdversarialDatasetSummary as AdversarialDatasetSummary,
     )
-    from counterpose_core.types import Cost, EditType, Estimate
-
-__all__ = [
-    "AdversarialDataset",
-    "AdversarialDatasetSummary",
-    "ArtifactCorrupt",
-    "ArtifactMissing",
-    "AsyncAdversarialDataset",
-    "AsyncBugHunt",
-    "AsyncClient",
-    "AsyncDatasetInterface",
-    "AsyncGate",
-    "AsyncGeneratedImage",
-    "AsyncGeneratedImages",
-    "AsyncShiftBenchmark",
-    "AsyncStressTest",
-    "AsyncTransfer",
-    "AttentionNotHooked",
-    "BackendError",
-    "BackendUnavailable",
-    "BadBackendOutput",
-    "BugHunt",
-    "BugHuntSummary",
-    "Cancelled",
-    "ClassMapMismatch",
-    "Classifier",
-    "Client",
-    "ClusterRefused",
-    "Cost",
-    "CounterposeError",
-    "DatasetEmpty",
-    "DatasetInterface",
-    "DatasetInterfaceSummary",
-    "DatasetNotReady",
-    "DeadlineExceeded",
-    "DiskFailed",
-    "EditType",
-    "Estimate",
-    "Forbidden",
-    "ForeignOrigin",
-    "FunctionGone",
-    "Gate",
-    "GateSummary",
-    "GeneratedImage",
-    "GeneratedImages",
-    "HeadersTooLarge",
-    "IdempotencyConflict",
-    "IdempotencyInFlight",
-    "ImageTooLarge",
-    "ImageUndecodable",
-    "ImagesOutsideSuite",
-    "ImportRefused",
-    "InternalError",
-    "InvalidRequest",
-    "LeaseLost",
-    "LedgerDamaged",
-    "MalformedRequest",
-    "MethodNotAllowed",
-    "ModelFormatRefused",
-    "NotAcceptable",
-    "NotFound",
-    "NumericalFailure",
-    "PayloadTooLarge",
-    "PolicyRefused",
-    "PromptTooLong",
-    "QuotaExceeded",
-    "RateLimited",
-    "RegressionSet",
-    "RequestError",
-    "RequestTimeout",
-    "ResourceExhausted",
-    "RetryPolicy",
-    "RunNotCancellable",
-    "RunNotDeletable",
-    "RunNotEnded",
-    "RunNotResumable",
-    "ShardUnreadable",
-    "ShiftBenchmark",
-    "ShiftBenchmarkSummary",
-    "SignedUrlRefused",
-    "StorageError",
-    "StorageFull",
-    "StressTest",
-    "StressTestSummary",
-    "Transfer",
-    "TransferSummary",
-    "Unauthorized",
-    "UnknownDataset",
-    "UnknownEditType",
-    "UnknownModel",
-    "UnsupportedMedia",
-    "__version__",
-    "errors",
-    "log_to_mlflow",
-    "log_to_trackio",
-    "log_to_wandb",
-    "push_results_to_hub",
-    "push_to_hub",
-]
+    from counterpose_core.contract.bug_hunt_summary import BugHuntSummary as BugHuntSummary
+    from counterpose_core.contract.dataset_interfaces import (
+        DatasetInterfaceSummary as DatasetInterfaceSummary,
+    )
+    from counterpose_core.contract.gates import GateSummary as GateSummary
+    from counterpose_core.contract.gates import RegressionSet as RegressionSet
+    from counterpose_core.contract.shift_benchmark_summary import (
+        ShiftBenchmarkSummary as ShiftBenchmarkSummary,
+    )
+    from counterpose_core.contract.stress_tests import StressTestSummary as StressTestSummary
+    from counterpose_core.contract.transfers import TransferSummary as TransferSummary
+    from counterpose_core.errors import ArtifactCorrupt as ArtifactCorrupt
+    from counterpose_core.errors import ArtifactMissing as ArtifactMissing
+    from counterpose_core.errors import AttentionNotHooked as AttentionNotHooked
+    from counterpose_core.errors import BackendError as BackendError
+    from counterpose_core.errors import BackendUnavailable as BackendUnavailable
+    from counterpose_core.errors import BadBackendOutput as BadBackendOutput
+    from counterpose_core.errors import Cancelled as Cancelled
+    from counterpose_core.errors import ClassMapMismatch as ClassMapMismatch
+    from counterpose_core.errors import ClusterRefused as ClusterRefused
+    from counterpose_core.errors import CounterposeError as CounterposeError
+    from counterpose_core.errors import DatasetEmpty as DatasetEmpty
+    from counterpose_core.errors import DatasetNotReady as DatasetNotReady
+    from counterpose_core.errors import DeadlineExceeded as DeadlineExceeded
+    from counterpose_core.errors import DiskFailed as DiskFailed
+    from counterpose_core.errors import Forbidden as Forbidden
+    from counterpose_core.errors import ForeignOrigin as ForeignOrigin
+    from counterpose_core.errors import FunctionGone as FunctionGone
+    from counterpose_core.errors import HeadersTooLarge as HeadersTooLarge
+    from counterpose_core.errors import IdempotencyConflict as IdempotencyConflict
+    from counterpose_core.errors import IdempotencyInFlight as IdempotencyInFlight
+    from counterpose_core.errors import ImagesOutsideSuite as ImagesOutsideSuite
+    from counterpose_core.errors import ImageTooLarge as ImageTooLarge
+    from counterpose_core.errors import ImageUndecodable as ImageUndecodable
+    from counterpose_core.errors import ImportRefused as ImportRefused
+    from counterpose_core.errors import InternalError as InternalError
+    from counterpose_core.errors import InvalidRequest as InvalidRequest
+    from counterpose_core.errors import LeaseLost as LeaseLost
+    from counterpose_core.errors import LedgerDamaged as LedgerDamaged
+    from counterpose_core.errors import MalformedRequest as MalformedRequest
+    from counterpose_core.errors import MethodNotAllowed as MethodNotAllowed
+    from counterpose_core.errors import ModelFormatRefused as ModelFormatRefused
+    from counterpose_core.errors import NotAcceptable as NotAcceptable
+    from counterpose_core.errors import NotFound as NotFound
+    from counterpose_core.errors import NumericalFailure as NumericalFailure
+    from counterpose_core.errors import PayloadTooLarge as PayloadTooLarge
+    from counterpose_core.errors import PolicyRefused as PolicyRefused
+    from counterpose_core.errors import PromptTooLong as PromptTooLong
+    from counterpose_core.errors import QuotaExceeded as QuotaExceeded
+    from counterpose_core.errors import RateLimited as RateLimited
+    from counterpose_core.errors import RequestError as RequestError
+    from counterpose_core.errors import RequestTimeout as RequestTimeout
+    from counterpose_core.errors import ResourceExhausted as ResourceExhausted
+    from counterpose_core.errors import RunNotCancellable as RunNotCancellable
+    from counterpose_core.errors import RunNotDeletable as RunNotDeletable
+    from counterpose_core.errors import RunNotEnded as RunNotEnded
+    from counterpose_core.errors import RunNotResumable as RunNotResumable
+    from counterpose_core.errors import ShardUnreadable as ShardUnreadable
+    from counterpose_core.errors import SignedUrlRefused as SignedUrlRefused
+    from counterpose_core.errors import StorageError as StorageError
+    from counterpose_core.errors import StorageFull as StorageFull
+    from counterpose_core.errors import Unauthorized as Unauthorized
+    from counterpose_core.errors import UnknownDataset as UnknownDataset
+    from counterpose_core.errors import UnknownEditType as UnknownEditType
+    from counterpose_core.errors import UnknownModel as UnknownModel
+    from counterpose_core.errors import UnsupportedMedia as UnsupportedMedia
+    from counterpose_core.types import Cost as Cost
+    from counterpose_core.types import EditType as EditType
+    from counterpose_core.types import Estimate as Estimate
 
 # Under these names in the blocking half, and with "Async" before them in the other.
 _TWICE = {
@@ -232,13 +143,15 @@ _HOMES = {
     "counterpose_core.contract.transfers": ("TransferSummary",),
     "counterpose_core.types": ("Cost", "EditType", "Estimate"),
 }
-_elsewhere = {name for names in _HOMES.values() for name in names} | {"__version__"}
-# The error tree is the rest.
-_HOMES["counterpose_core"] = ("errors",)
-_HOMES["counterpose_core.errors"] = tuple(sorted(set(__all__) - _elsewhere - {"errors"}))
+_HOMES["counterpose_core.errors"] = tuple(
+    name
+    for name, each in vars(errors).items()
+    if isinstance(each, type) and issubclass(each, errors.CounterposeError)
+)
+__all__ = sorted({name for names in _HOMES.values() for name in names} | {"__version__", "errors"})
 
 __getattr__ = lazily(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return __all__

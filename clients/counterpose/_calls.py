@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from counterpose_core.contract.base import (
-    IDEMPOTENCY_HEADER,
-    PROBLEM_MEDIA_TYPE,
-    REQUEST_ID_HEADER,
-    Problem,
-)
+from counterpose_core.contract.base import IDEMPOTENCY_HEADER, PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, Problem
 from counterpose_core.contract.field_errors import in_words
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, CounterposeError, error_for
 
@@ -27,7 +22,7 @@ M = TypeVar("M", bound=BaseModel)
 _STATUS_CODES = {401: "unauthorized", 404: "not-found", 413: "payload-too-large", 429: "rate-limited"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Call(Generic[T]):
     """A request and how to parse its response.
 
@@ -38,6 +33,7 @@ class Call(Generic[T]):
     method: str
     path: str
     parse: Callable[[httpx.Response], T]
+    _: KW_ONLY
     params: Mapping[str, str | int | float] = field(default_factory=dict)
     body: BaseModel | None = None
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -42,7 +42,7 @@ class PlacedClient(Client):
         if not isinstance(call.body, _REQUESTS) or call.path.endswith("/estimate"):
             return super().send(call)
         run = self._submitted(call.body, call.headers.get(IDEMPOTENCY_HEADER))
-        return super().send(Call(method="GET", path=f"{RUNS}/{run}", parse=call.parse))
+        return super().send(Call("GET", f"{RUNS}/{run}", call.parse))
 
     def look(self) -> None:
         """Look at the job.

@@ -57,9 +57,7 @@ class RunCalls(Generic[AnyItem, Summary]):
 
     def create(self, body: RequestBody, key: str | None) -> Call[Run]:
         """``POST /v1/<method>``; the idempotency key makes it safe to send again."""
-        return Call(
-            method="POST", path=self.root, body=body, parse=reading(Run), headers=idempotency_headers(key)
-        )
+        return Call("POST", self.root, reading(Run), body=body, headers=idempotency_headers(key))
 
     def get(self, run_id: str) -> Call[Run]:
         """``GET /v1/runs/{id}``."""
@@ -67,12 +65,12 @@ class RunCalls(Generic[AnyItem, Summary]):
 
     def wait(self, run_id: str, seconds: float, *, patient: bool = False) -> Call[Run]:
         """``GET /v1/runs/{id}/wait``: responds when the run has ended or the time is up."""
+        # The response may take all of ``seconds`` and still be on time.
         return Call(
-            method="GET",
-            path=self.path(run_id, "/wait"),
+            "GET",
+            self.path(run_id, "/wait"),
+            reading(Run),
             params={"timeout": seconds},
-            parse=reading(Run),
-            # The response may take all of ``seconds`` and still be on time.
             timeout=seconds + 15.0,
             patient=patient,
         )
@@ -89,33 +87,29 @@ class RunCalls(Generic[AnyItem, Summary]):
 
     def cancel(self, run_id: str) -> Call[Run]:
         """``POST /v1/runs/{id}/cancel``; a second one is refused, so it is not retried blindly."""
-        return Call(method="POST", path=self.path(run_id, "/cancel"), parse=reading(Run), safe=False)
+        return Call("POST", self.path(run_id, "/cancel"), reading(Run), safe=False)
 
     def resume(self, run_id: str, functions: Mapping[str, str] | None = None) -> Call[Run]:
         """``POST /v1/runs/{id}/resume``; a second one is refused, so it is not retried blindly."""
         body = RunResume(functions=dict(functions)) if functions else None
-        return Call(
-            method="POST", path=self.path(run_id, "/resume"), body=body, parse=reading(Run), safe=False
-        )
+        return Call("POST", self.path(run_id, "/resume"), reading(Run), body=body, safe=False)
 
     def rename(self, run_id: str, name: str | None) -> Call[Run]:
         """``PATCH /v1/runs/{id}``: a name for people."""
-        return Call(method="PATCH", path=self.path(run_id), body=RunRename(name=name), parse=reading(Run))
+        return Call("PATCH", self.path(run_id), reading(Run), body=RunRename(name=name))
 
     def delete(self, run_id: str) -> Call[None]:
         """``DELETE /v1/runs/{id}``; a second one finds nothing, so it is not retried blindly."""
-        return Call(method="DELETE", path=self.path(run_id), parse=reading_nothing, safe=False)
+        return Call("DELETE", self.path(run_id), reading_nothing, safe=False)
 
     def items(self, run_id: str, after: str | None, *, limit: int = 200) -> Call[PageOfItems[AnyItem]]:
         """``GET /v1/runs/{id}/items``."""
         parse = reading(PageOfItems[self.item])  # type: ignore[name-defined]  # known at run time only
-        return Call(method="GET", path=self.path(run_id, "/items"), params=_page(after, limit), parse=parse)
+        return Call("GET", self.path(run_id, "/items"), parse, params=_page(after, limit))
 
     def one_item(self, run_id: str, item_id: str) -> Call[AnyItem]:
         """``GET /v1/runs/{id}/items/{item_id}``."""
-        return Call(
-            method="GET", path=self.path(run_id, f"/items/{segment(item_id)}"), parse=reading(self.item)
-        )
+        return Call("GET", self.path(run_id, f"/items/{segment(item_id)}"), reading(self.item))
 
     def results(self, run_id: str, since: int) -> Call[None]:
         """``GET /v1/runs/{id}/results``, starting at the item with ordinal ``since``."""
@@ -129,17 +123,13 @@ class RunCalls(Generic[AnyItem, Summary]):
     def report(self, run_id: str, params: Params | None = None) -> Call[str]:
         """``GET /v1/runs/{id}/report``."""
         return Call(
-            method="GET",
-            path=self.path(run_id, "/report"),
-            params=params or {},
-            parse=reading_text,
-            timeout=FIGURES_TIMEOUT_S,
+            "GET", self.path(run_id, "/report"), reading_text, params=params or {}, timeout=FIGURES_TIMEOUT_S
         )
 
     def share(self, run_id: str, seconds: float) -> Call[SignedUrl]:
         """``POST /v1/signed-urls`` for the report."""
         body = SignedUrlCreate(path=self.path(run_id, "/report"), expires_in=round(seconds))
-        return Call(method="POST", path="/v1/signed-urls", body=body, parse=reading(SignedUrl))
+        return Call("POST", "/v1/signed-urls", reading(SignedUrl), body=body)
 
     def export(self, run_id: str, params: Params) -> Call[None]:
         """``GET /v1/runs/{id}/export``."""
@@ -155,11 +145,7 @@ class RunCalls(Generic[AnyItem, Summary]):
     def read(self, run_id: str, rest: str, body: type[Body], params: Params | None = None) -> Call[Body]:
         """``GET /v1/runs/{id}<rest>``: figures, which may take minutes."""
         return Call(
-            method="GET",
-            path=self.path(run_id, rest),
-            params=params or {},
-            parse=reading(body),
-            timeout=FIGURES_TIMEOUT_S,
+            "GET", self.path(run_id, rest), reading(body), params=params or {}, timeout=FIGURES_TIMEOUT_S
         )
 
     @property
@@ -181,11 +167,11 @@ class RunCalls(Generic[AnyItem, Summary]):
         timeout: float,
     ) -> Call[None]:
         return Call(
-            method="GET",
-            path=self.path(run_id, rest),
+            "GET",
+            self.path(run_id, rest),
+            reading_nothing,
             params=params or {},
             headers=headers or {},
-            parse=reading_nothing,
             timeout=timeout,
         )
 
@@ -193,12 +179,12 @@ class RunCalls(Generic[AnyItem, Summary]):
 def listed(kind: RunKind | None, after: str | None, *, limit: int = 100) -> Call[RunList]:
     """``GET /v1/runs``: runs of one kind, or of every kind if None, newest first."""
     of_kind = {} if kind is None else {"kind": kind}
-    return Call(method="GET", path=RUNS, params=_page(after, limit) | of_kind, parse=reading(RunList))
+    return Call("GET", RUNS, reading(RunList), params=_page(after, limit) | of_kind)
 
 
 def one_run(run_id: str) -> Call[Run]:
     """``GET /v1/runs/{id}``, of any kind."""
-    return Call(method="GET", path=f"{RUNS}/{segment(run_id)}", parse=reading(Run))
+    return Call("GET", f"{RUNS}/{segment(run_id)}", reading(Run))
 
 
 def failure_of(run: Run) -> CounterposeError | None:
@@ -211,7 +197,7 @@ def failure_of(run: Run) -> CounterposeError | None:
 
 def image_call(ref: str) -> Call[bytes]:
     """``GET /v1/artifacts/{ref}.png``."""
-    return Call(method="GET", path=f"/v1/artifacts/{segment(ref)}.png", parse=reading_bytes)
+    return Call("GET", f"/v1/artifacts/{segment(ref)}.png", reading_bytes)
 
 
 def _page(after: str | None, limit: int) -> dict[str, str | int | float]:

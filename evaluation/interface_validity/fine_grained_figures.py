@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from counterpose_core.shift_benchmark.shifts import BASE
 from counterpose_core.types import Estimate
-from counterpose_miniature.world.fine_grained import FINE_CLASSES
+from evaluation.interface_validity.fine_grained_world import FINE_CLASSES
 from evaluation.validity.measures import clustered_share, resampled
 
 from .fine_grained_images import ANOTHER_BUS, NO_BUS, FineGrained, FineImage, FineImageSource, words_of

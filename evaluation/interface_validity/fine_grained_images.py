@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from counterpose_core.shift_benchmark.shifts import BASE
-from counterpose_miniature.world.fine_grained import FINE_CLASSES, INITIALISER
 from counterpose_miniature.world.wording import SPECIAL_SUBJECTS
+from evaluation.interface_validity.fine_grained_world import FINE_CLASSES, INITIALISER
 
 from .images import Seen
 from .world_shifts import BY_NAME, WORLD_SHIFTS, WorldShift

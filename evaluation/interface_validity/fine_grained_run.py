@@ -18,7 +18,7 @@ from counterpose_core.contract.editor import GenerateItem
 from counterpose_core.shift_benchmark.shifts import BASE
 from counterpose_core.suite import load_suite
 from counterpose_core.text.class_prompts import fill
-from counterpose_miniature.world.fine_grained import (
+from evaluation.interface_validity.fine_grained_world import (
     FINE_CLASSES,
     INITIALISER,
     code_of,

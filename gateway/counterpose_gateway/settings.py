@@ -30,16 +30,15 @@ OTHERS = ""
 class GatewaySettings(BaseModel):
     """The settings of ``counterpose-gateway serve`` and ``work``."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     database_url: str = f"sqlite:///{STATE_DIR / 'ledger.db'}"
     """SQLAlchemy URL of the ledger: SQLite on one machine, PostgreSQL for several gateways."""
     store_url: str = str(STATE_DIR / "store")
     """Folder or URL of the blob store; the services must see the same one."""
     services_url: str = "http://127.0.0.1:8101"
-    """Address of the services: either with `{service}` in it, or a prefix to which the name of a service
-    is added as a path.
-    """
+    """Address of the services: either with `{service}` in it, or a prefix to which the name of a service is
+    added as a path."""
     secret: SecretStr | None = None
     """Secret that the services require, or null to read it from `secret_file`."""
     secret_file: Path = STATE_DIR / "secret"
@@ -48,157 +47,132 @@ class GatewaySettings(BaseModel):
     """Name of the model suite; the services must load the same one."""
     host: str = "127.0.0.1"
     """Address to listen on; any address beyond loopback needs `api_keys`."""
-    port: int = Field(8080, ge=1, le=65535)
+    port: int = Field(default=8080, ge=1, le=65535)
     """Port to listen on."""
     api_keys: tuple[SecretStr, ...] = ()
     """Accepted API keys, separated by commas, of at least 16 characters each; empty to require none."""
-    admin_port: int | None = Field(None, ge=1, le=65535)
+    admin_port: int | None = Field(default=None, ge=1, le=65535)
     """Port of a listener of its own for operators, which alone has `/metrics` and `/access-log`; null for
-    none: `/metrics` is then beside the API.
-    """
+    none: `/metrics` is then beside the API."""
     admin_host: str = "127.0.0.1"
     """Address of that listener; any address beyond loopback needs `admin_keys`."""
     admin_keys: tuple[SecretStr, ...] = ()
     """Keys that the operators' listener accepts, separated by commas, of at least 16 characters each; it
-    accepts no others. Empty to require none.
-    """
+    accepts no others. Empty to require none."""
     allow_functions: bool | None = None
     """Whether a run may test functions that its caller's program serves on 127.0.0.1 of the services'
-    machine; null where only this machine can ask: gateway and services listen on loopback, and no API key
-    is needed.
-    """
-    max_body_bytes: int = Field(32_000_000, ge=1024)
+    machine; null where only this machine can ask: gateway and services listen on loopback, and no API key is
+    needed."""
+    max_body_bytes: int = Field(default=32_000_000, ge=1024)
     """Largest request body that is accepted, in bytes."""
-    max_bodies_bytes: int = Field(64_000_000, ge=1024)
+    max_bodies_bytes: int = Field(default=64_000_000, ge=1024)
     """Most bytes of all request bodies that are held at once."""
-    concurrent_uploads: int = Field(2, ge=1, le=64)
+    concurrent_uploads: int = Field(default=2, ge=1, le=64)
     """Requests with large bodies, of images, that are answered at once; the others wait."""
-    max_png_chunks: int = Field(MAX_CHUNKS, ge=100)
+    max_png_chunks: int = Field(default=MAX_CHUNKS, ge=100)
     """Most chunks of a PNG file that is uploaded."""
-    max_datasets: int = Field(1000, ge=1)
+    max_datasets: int = Field(default=1000, ge=1)
     """Most datasets of a tenant."""
-    dataset_ttl_seconds: int | None = Field(None, ge=60)
-    """Longest that a dataset is kept, in seconds: one that asks for no end gets this one, and a longer
-    one is refused; null for no bound.
-    """
+    dataset_ttl_seconds: int | None = Field(default=None, ge=60)
+    """Longest that a dataset is kept, in seconds: one that asks for no end gets this one, and a longer one is
+    refused; null for no bound."""
     import_from: tuple[str, ...] = ()
     """Beginnings of the addresses that datasets may be imported from, separated by commas, such as
-    `s3://bucket/,hf://datasets/,https://,file:///data/`; empty to import from none.
-    """
-    max_import_shards: int = Field(100_000, ge=1)
+    `s3://bucket/,hf://datasets/,https://,file:///data/`; empty to import from none."""
+    max_import_shards: int = Field(default=100_000, ge=1)
     """Most shards of one import."""
-    max_dataset_images: int = Field(2_000_000, ge=1)
+    max_dataset_images: int = Field(default=2_000_000, ge=1)
     """Most images of one dataset."""
-    max_dataset_bytes: int = Field(20_000_000_000, ge=1)
+    max_dataset_bytes: int = Field(default=20_000_000_000, ge=1)
     """Most bytes that the images of one dataset take as stored."""
-    max_images: int = Field(5_000_000, ge=1)
+    max_images: int = Field(default=5_000_000, ge=1)
     """Most images of all datasets of a tenant."""
-    max_stored_bytes: int = Field(100_000_000_000, ge=1)
+    max_stored_bytes: int = Field(default=100_000_000_000, ge=1)
     """Most bytes that the images of all datasets of a tenant take as stored, each dataset counted alone."""
-    max_header_bytes: int = Field(16_384, ge=1024)
+    max_header_bytes: int = Field(default=16_384, ge=1024)
     """Most bytes of a request's line and headers; what follows is not read."""
-    max_headers: int = Field(100, ge=10)
+    max_headers: int = Field(default=100, ge=10)
     """Most headers of a request."""
-    max_requests_in_flight: int = Field(200, ge=1)
+    max_requests_in_flight: int = Field(default=200, ge=1)
     """Requests that the gateway serves at once; one more is refused as `rate-limited`. Health is always
-    answered.
-    """
+    answered."""
     # Each takes 60 kB and a file descriptor.
-    max_listeners: int = Field(2000, ge=1)
+    max_listeners: int = Field(default=2000, ge=1)
     """Event streams and waits that the gateway serves at once, beside the requests."""
     # 200 a second: a browser's wall of images asks for as many, our own clients for a tenth of it.
-    requests_per_minute: int = Field(12_000, ge=0)
-    """Requests that the holder of an API key may make in a minute, at once or evenly, to this process; 0
-    for no limit. Health and the pages' own files are not counted.
-    """
-    refused_keys_per_minute: int = Field(120, ge=0)
+    requests_per_minute: int = Field(default=12_000, ge=0)
+    """Requests that the holder of an API key may make in a minute, at once or evenly, to this process; 0 for
+    no limit. Health and the pages' own files are not counted."""
+    refused_keys_per_minute: int = Field(default=120, ge=0)
     """Requests without a valid API key that an address may make in a minute, to this process; then only
-    holders that it has served go on from there. 0 for no limit.
-    """
+    holders that it has served go on from there. 0 for no limit."""
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
     """Addresses and networks of proxies, separated by commas, whose `X-Forwarded-For` has the caller's
-    address; behind any other proxy all callers have the proxy's.
-    """
+    address; behind any other proxy all callers have the proxy's."""
     # A SQLite ledger pages through so many in 50 ms, and the plan still fits into memory.
-    max_items_per_run: int = Field(1_000_000, ge=1)
+    max_items_per_run: int = Field(default=1_000_000, ge=1)
     """Most items that a run may plan."""
-    ledger_check_seconds: float = Field(1.0, ge=0)
-    """Seconds for which a SQLite ledger is looked through for damage at the start; 0 for not at all. What
-    a larger ledger has beyond them shows when it is read.
-    """
-    least_free_bytes: int = Field(64_000_000, ge=0)
+    ledger_check_seconds: float = Field(default=1.0, ge=0)
+    """Seconds for which a SQLite ledger is looked through for damage at the start; 0 for not at all. What a
+    larger ledger has beyond them shows when it is read."""
+    least_free_bytes: int = Field(default=64_000_000, ge=0)
     """Free bytes on the disk of a SQLite ledger or of the store below which `/readyz` answers
-    `storage-full`.
-    """
-    store_budget_bytes: int | None = Field(50_000_000_000, ge=0)
-    """Most bytes of what the store keeps that can be computed again, such as inversions (about 15 MB an
-    image at 512 pixels): the least recently used go first, and nothing that a run names ever goes. Null,
-    or more than the disk has, for no budget; only for a store on a local disk.
-    """
-    call_seconds: float = Field(600.0, gt=0)
+    `storage-full`."""
+    store_budget_bytes: int | None = Field(default=50_000_000_000, ge=0)
+    """Most bytes of what the store keeps that can be computed again, such as inversions (about 15 MB an image
+    at 512 pixels): the least recently used go first, and nothing that a run names ever goes. Null, or more
+    than the disk has, for no budget; only for a store on a local disk."""
+    call_seconds: float = Field(default=600.0, gt=0)
     """Seconds after which a call to a service is abandoned."""
     # With three attempts per item this exceeds the ten minutes that a restart of the cluster may take.
-    patience_seconds: float = Field(210.0, ge=0)
+    patience_seconds: float = Field(default=210.0, ge=0)
     """Seconds during which a failing call to a service is repeated."""
-    lease_seconds: float = Field(60.0, ge=1)
+    lease_seconds: float = Field(default=60.0, ge=1)
     """Seconds for which a worker holds its items; after that the items of a killed worker return to the
-    queue.
-    """
-    concurrency: int | None = Field(None, ge=1, le=256)
+    queue."""
+    concurrency: int | None = Field(default=None, ge=1, le=256)
     """Number of item groups, such as source images, that one worker processes at once; by default two for
-    each replica that the services may have.
-    """
-    summary_processes: int = Field(1, ge=0, le=64)
-    """Most processes that make summaries and reports beside the gateway, started when needed; 0 to make
-    them in the gateway itself.
-    """
+    each replica that the services may have."""
+    summary_processes: int = Field(default=1, ge=0, le=64)
+    """Most processes that make summaries and reports beside the gateway, started when needed; 0 to make them
+    in the gateway itself."""
     columns_dir: Path = STATE_DIR / "columns"
-    """Folder of this gateway's column files, from which large runs are summed up; what is missing in it
-    is read from the ledger.
-    """
-    columns_bytes: int = Field(10_000_000_000, ge=0)
-    """Most bytes of the column files: those of the runs that were summed up longest ago go first; 0 to
-    keep none.
-    """
+    """Folder of this gateway's column files, from which large runs are summed up; what is missing in it is
+    read from the ledger."""
+    columns_bytes: int = Field(default=10_000_000_000, ge=0)
+    """Most bytes of the column files: those of the runs that were summed up longest ago go first; 0 to keep
+    none."""
 
     otlp_endpoint: str | None = None
-    """Address of a collector that traces are sent to by OTLP over HTTP, such as `http://127.0.0.1:4318`;
-    null for no traces.
-    """
+    """Address of a collector that traces are sent to by OTLP over HTTP, such as `http://127.0.0.1:4318`; null
+    for no traces."""
     private_webhooks: bool = False
     """Whether webhooks may have addresses in private networks, and plain http; by default messages go to
-    public addresses by https alone.
-    """
+    public addresses by https alone."""
     clusters: dict[Name, str] = {}
-    """Ray clusters that jobs may run on, as `name=http://head:8265` separated by commas: the address of
-    each one's dashboard. Empty for none.
-    """
+    """Ray clusters that jobs may run on, as `name=http://head:8265` separated by commas: the address of each
+    one's dashboard. Empty for none."""
     cluster_token_files: dict[str, Path] = {}
-    """Files with the clusters' tokens, which only their owner may read, as `name=path` separated by
-    commas; a path alone is for all others. Empty for clusters that want none.
-    """
+    """Files with the clusters' tokens, which only their owner may read, as `name=path` separated by commas; a
+    path alone is for all others. Empty for clusters that want none."""
     ray_versions: tuple[str, ...] = RAY_VERSIONS
     """Versions of Ray that a cluster may run, as `2.60` separated by commas; by default the one that the
-    gateway was tested with.
-    """
+    gateway was tested with."""
     policy_words_file: Path | None = None
     """File of words and phrases, one a line, that no request and no edited caption may have; none by
-    default.
-    """
+    default."""
     c2pa_certificate: Path | None = None
     """File with the certificate chain (PEM) by which exported images are signed as content credentials
-    (C2PA), or null for none; needs `counterpose[c2pa]`.
-    """
+    (C2PA), or null for none; needs `counterpose[c2pa]`."""
     c2pa_key_file: Path | None = None
     """File with its private key (PEM, PKCS#8), which only its owner may read, or null."""
     c2pa_algorithm: SigningAlgorithm = "es256"
     """The key's algorithm, by C2PA's name: `es256` is ECDSA on P-256."""
-    job_worker_cpus: float = Field(1.0, gt=0)
+    job_worker_cpus: float = Field(default=1.0, gt=0)
     """CPUs that Ray reserves for one worker of a job."""
-    job_driver_cpus: float = Field(0.1, gt=0)
-    """CPUs that Ray reserves for the program that starts a job's workers; with 0 it would have to run on
-    the head.
-    """
+    job_driver_cpus: float = Field(default=0.1, gt=0)
+    """CPUs that Ray reserves for the program that starts a job's workers; with 0 it would have to run on the
+    head."""
 
     @model_validator(mode="after")
     def _certificate_has_its_key(self) -> GatewaySettings:

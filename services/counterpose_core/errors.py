@@ -63,9 +63,6 @@ from collections.abc import Iterator, Sequence
 
 from counterpose_core.failure import CounterposeError as CounterposeError
 from counterpose_core.failure import RequestError as RequestError
-from counterpose_core.import_errors import DatasetNotReady as DatasetNotReady
-from counterpose_core.import_errors import ImportRefused as ImportRefused
-from counterpose_core.import_errors import ShardUnreadable as ShardUnreadable
 from counterpose_core.protocol_errors import Forbidden as Forbidden
 from counterpose_core.protocol_errors import ForeignOrigin as ForeignOrigin
 from counterpose_core.protocol_errors import HeadersTooLarge as HeadersTooLarge
@@ -88,145 +85,134 @@ class InvalidRequest(RequestError):
 class ImageUndecodable(RequestError):
     """The bytes are not a readable image."""
 
-    code = "image-undecodable"
-    title = "The image cannot be decoded"
+    code, title = "image-undecodable", "The image cannot be decoded"
 
 
 class ImageTooLarge(RequestError):
     """The image has more pixels than the limit allows."""
 
-    code = "image-too-large"
-    status = 413
-    title = "The image has too many pixels"
+    code, status, title = "image-too-large", 413, "The image has too many pixels"
 
 
 class UnsupportedMedia(RequestError):
     """Only still PNG, JPEG and WebP images are read."""
 
-    code = "unsupported-media"
-    status = 415
-    title = "The media type is not supported"
+    code, status, title = "unsupported-media", 415, "The media type is not supported"
 
 
 class DatasetEmpty(RequestError):
     """The dataset has no usable image."""
 
-    code = "dataset-empty"
-    title = "The dataset has no usable image"
+    code, title = "dataset-empty", "The dataset has no usable image"
+
+
+class ImportRefused(RequestError):
+    """The operator does not allow imports from this address."""
+
+    code, title = "import-refused", "Imports from this address are not allowed"
+
+
+class ShardUnreadable(RequestError):
+    """A shard is missing, changed while it was read, or is not of its format."""
+
+    code, title = "shard-unreadable", "A shard of the dataset cannot be read"
+    retryable = True
+
+
+class DatasetNotReady(RequestError):
+    """The import of the dataset has not ended."""
+
+    code, status, title = "dataset-not-ready", 409, "The dataset is still being imported"
 
 
 class UnknownDataset(RequestError):
     """No dataset has this name."""
 
-    code = "unknown-dataset"
-    status = 404
-    title = "No such dataset"
+    code, status, title = "unknown-dataset", 404, "No such dataset"
 
 
 class UnknownModel(RequestError):
     """No model has this name."""
 
-    code = "unknown-model"
-    status = 404
-    title = "No such model"
+    code, status, title = "unknown-model", 404, "No such model"
 
 
 class UnknownEditType(RequestError):
     """The edit type is not in the closed list."""
 
-    code = "unknown-edit-type"
-    title = "No such edit type"
+    code, title = "unknown-edit-type", "No such edit type"
 
 
 class ModelFormatRefused(RequestError):
     """Weights are read from safetensors only; a classifier under test may be plain ONNX."""
 
-    code = "model-format-refused"
-    title = "The model file is refused"
+    code, title = "model-format-refused", "The model file is refused"
 
 
 class ClassMapMismatch(RequestError):
     """A label is missing from the classifier's class map."""
 
-    code = "class-map-mismatch"
-    title = "Labels and class map differ"
+    code, title = "class-map-mismatch", "Labels and class map differ"
 
 
 class PromptTooLong(RequestError):
     """The text does not fit the editor's text encoder; it is refused, never cut."""
 
-    code = "prompt-too-long"
-    title = "The text is too long for the text encoder"
+    code, title = "prompt-too-long", "The text is too long for the text encoder"
 
 
 class PolicyRefused(RequestError):
     """The content policy refuses the input."""
 
-    code = "policy-refused"
-    title = "Refused by policy"
+    code, title = "policy-refused", "Refused by policy"
 
 
 class ImagesOutsideSuite(RequestError):
     """The images are unlike all that the suite's models were trained on."""
 
-    code = "images-outside-suite"
-    title = "The images lie outside the suite"
+    code, title = "images-outside-suite", "The images lie outside the suite"
 
 
 class NotFound(RequestError):
     """The address names nothing."""
 
-    code = "not-found"
-    status = 404
-    title = "Not found"
+    code, status, title = "not-found", 404, "Not found"
 
 
 class QuotaExceeded(RequestError):
     """The request asks for more than its quota."""
 
-    code = "quota-exceeded"
-    status = 429
-    title = "Quota exceeded"
+    code, status, title = "quota-exceeded", 429, "Quota exceeded"
 
 
 class RunNotCancellable(RequestError):
     """The run has already ended."""
 
-    code = "run-not-cancellable"
-    status = 409
-    title = "The run can no longer be cancelled"
+    code, status, title = "run-not-cancellable", 409, "The run can no longer be cancelled"
 
 
 class RunNotEnded(RequestError):
     """Only an ended run can be continued by another."""
 
-    code = "run-not-ended"
-    status = 409
-    title = "The run has not ended"
+    code, status, title = "run-not-ended", 409, "The run has not ended"
 
 
 class RunNotResumable(RequestError):
     """The run has nothing to resume."""
 
-    code = "run-not-resumable"
-    status = 409
-    title = "The run cannot be resumed"
+    code, status, title = "run-not-resumable", 409, "The run cannot be resumed"
 
 
 class RunNotDeletable(RequestError):
     """The run has not ended, or another run's evidence needs it."""
 
-    code = "run-not-deletable"
-    status = 409
-    title = "The run cannot be deleted"
+    code, status, title = "run-not-deletable", 409, "The run cannot be deleted"
 
 
 class BackendError(CounterposeError):
     """A service failed."""
 
-    code = "backend-unavailable"
-    status = 503
-    title = "A service is not available"
+    code, status, title = "backend-unavailable", 503, "A service is not available"
     retryable = True
 
 
@@ -237,50 +223,39 @@ class BackendUnavailable(BackendError):
 class FunctionGone(BackendError):
     """A function or model object of the caller's program does not answer: the program has ended."""
 
-    code = "function-gone"
-    status = 503
-    title = "The function is not served any more"
+    code, status, title = "function-gone", 503, "The function is not served any more"
     retryable = False
 
 
 class BadBackendOutput(BackendError):
     """The service answered with a wrong shape, NaN or too few items."""
 
-    code = "bad-backend-output"
-    status = 502
-    title = "The output of a service is unusable"
+    code, status, title = "bad-backend-output", 502, "The output of a service is unusable"
 
 
 class ClusterRefused(BackendError):
     """A Ray cluster does not take this gateway's token, runs another version of Ray, or refuses the job."""
 
-    code = "cluster-refused"
-    status = 502
-    title = "The Ray cluster cannot be used"
+    code, status, title = "cluster-refused", 502, "The Ray cluster cannot be used"
     retryable = False
 
 
 class DeadlineExceeded(BackendError):
     """The call did not end before its deadline."""
 
-    code = "deadline-exceeded"
-    status = 504
-    title = "The deadline has passed"
+    code, status, title = "deadline-exceeded", 504, "The deadline has passed"
 
 
 class ResourceExhausted(BackendError):
     """This item needs more memory than the device has."""
 
-    code = "resource-exhausted"
-    status = 507
-    title = "Out of memory"
+    code, status, title = "resource-exhausted", 507, "Out of memory"
 
 
 class StorageError(CounterposeError):
     """The store failed."""
 
-    code = "artifact-corrupt"
-    title = "The store failed"
+    code, title = "artifact-corrupt", "The store failed"
 
 
 class ArtifactCorrupt(StorageError):
@@ -292,17 +267,13 @@ class ArtifactCorrupt(StorageError):
 class ArtifactMissing(StorageError):
     """No bytes are stored under this digest."""
 
-    code = "artifact-missing"
-    status = 404
-    title = "No such artifact"
+    code, status, title = "artifact-missing", 404, "No such artifact"
 
 
 class LedgerDamaged(StorageError):
     """The ledger's database is damaged; nothing is read from it or written to it any more."""
 
-    code = "ledger-damaged"
-    status = 500
-    title = "The ledger is damaged"
+    code, status, title = "ledger-damaged", 500, "The ledger is damaged"
 
 
 class DiskFailed(StorageError):
@@ -311,49 +282,39 @@ class DiskFailed(StorageError):
     Retryable, as the process that starts in its place may write.
     """
 
-    code = "disk-failed"
-    status = 500
-    title = "The disk failed"
+    code, status, title = "disk-failed", 500, "The disk failed"
     retryable = True
 
 
 class StorageFull(StorageError):
     """The disk of the store or of the ledger is full."""
 
-    code = "storage-full"
-    status = 507
-    title = "The store is full"
+    code, status, title = "storage-full", 507, "The store is full"
     retryable = True
 
 
 class AttentionNotHooked(CounterposeError):
     """An attention control attached to no layer: the edit would silently do nothing."""
 
-    code = "attention-not-hooked"
-    title = "The attention control attached to no layer"
+    code, title = "attention-not-hooked", "The attention control attached to no layer"
 
 
 class NumericalFailure(CounterposeError):
     """A sample became NaN or infinite."""
 
-    code = "numerical-failure"
-    title = "A sample is not finite"
+    code, title = "numerical-failure", "A sample is not finite"
 
 
 class Cancelled(CounterposeError):
     """The work was cancelled."""
 
-    code = "cancelled"
-    status = 409
-    title = "Cancelled"
+    code, status, title = "cancelled", 409, "Cancelled"
 
 
 class LeaseLost(CounterposeError):
     """Another worker owns the item now; nothing is written."""
 
-    code = "lease-lost"
-    status = 409
-    title = "The lease is lost"
+    code, status, title = "lease-lost", 409, "The lease is lost"
 
 
 class InternalError(CounterposeError):

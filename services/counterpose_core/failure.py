@@ -32,9 +32,7 @@ class CounterposeError(Exception):
 class RequestError(CounterposeError):
     """The caller can correct the request."""
 
-    code = "invalid-request"
-    status = 422
-    title = "The request is invalid"
+    code, status, title = "invalid-request", 422, "The request is invalid"
 
 
 def in_a_line(error: Exception) -> str:

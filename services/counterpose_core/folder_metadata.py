@@ -11,10 +11,7 @@ from pathlib import Path
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.image_folders import LABELS, METADATA
 
-_IMAGE, _CLASS = (
-    ("filename", "file", "image", "image_path", "path"),
-    ("class", "class_name", "category"),
-)
+_IMAGE, _CLASS = (("filename", "file", "image", "image_path", "path"), ("class", "class_name", "category"))
 _COLUMNS = dict.fromkeys(_IMAGE, "file_name") | dict.fromkeys(_CLASS, "label")
 """Columns of a table of labels, and what `metadata.csv` calls them."""
 FIELDS = ("label", "caption", "group", "mask")

@@ -6,8 +6,9 @@ import ipaddress
 import re
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
+from counterpose_core.field_descriptions import Described
 from counterpose_core.kinds import ItemKind as ItemKind
 from counterpose_core.kinds import RunKind as RunKind
 from counterpose_core.text_form import TextForm
@@ -196,15 +197,19 @@ Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 _SI_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
-class Estimate(BaseModel):
+class Estimate(Described):
     """A figure with its 95 % confidence interval and the number of units behind it."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    estimate: float | None = Field(description="The figure, or null if there are too few units.")
-    low: float | None = Field(description="Lower end of the 95 % interval, or null if there is no figure.")
-    high: float | None = Field(description="Upper end of the 95 % interval, or null if there is no figure.")
-    n: int = Field(ge=0, description="Number of independent units behind the figure, such as source images.")
+    estimate: float | None
+    """The figure, or null if there are too few units."""
+    low: float | None
+    """Lower end of the 95 % interval, or null if there is no figure."""
+    high: float | None
+    """Upper end of the 95 % interval, or null if there is no figure."""
+    n: int = Field(ge=0)
+    """Number of independent units behind the figure, such as source images."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Estimate:
@@ -229,37 +234,31 @@ def format_si(amount: int, unit: str) -> str:
     return f"{value:.{digits}f} {_SI_PREFIXES[step]}{unit}"
 
 
-class Cost(BaseModel):
+class Cost(Described):
     """The cost of a result; counts are exact, seconds depend on the machine."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    unet_calls: int = Field(default=0, description="Number of batches that went through the UNet.")
-    unet_evaluations: int = Field(
-        default=0, description="Number of samples that went forward through the UNet."
-    )
-    unet_backward_evaluations: int = Field(
-        default=0, description="Number of samples that went backward through the UNet."
-    )
-    vae_passes: int = Field(default=0, description="Number of images encoded or decoded by the autoencoder.")
-    clip_passes: int = Field(default=0, description="Number of inputs embedded by CLIP.")
-    flops: int = Field(
-        default=0,
-        description="Floating-point operations of UNet and autoencoder; a multiply-add counts as two.",
-    )
-    attention_map_bytes: int = Field(
-        default=0,
-        description="Size of the attention maps that were computed outside a fused kernel, in bytes.",
-    )
-    host_syncs: int = Field(
-        default=0, description="Number of times a diffusion loop waited for the device to return a result."
-    )
-    float32_retries: int = Field(
-        default=0,
-        description="Number of null-text inversions repeated in float32 because they failed in half "
-        "precision.",
-    )
-    seconds: float = Field(default=0.0, description="Wall-clock time in seconds.")
+    unet_calls: int = 0
+    """Number of batches that went through the UNet."""
+    unet_evaluations: int = 0
+    """Number of samples that went forward through the UNet."""
+    unet_backward_evaluations: int = 0
+    """Number of samples that went backward through the UNet."""
+    vae_passes: int = 0
+    """Number of images encoded or decoded by the autoencoder."""
+    clip_passes: int = 0
+    """Number of inputs embedded by CLIP."""
+    flops: int = 0
+    """Floating-point operations of UNet and autoencoder; a multiply-add counts as two."""
+    attention_map_bytes: int = 0
+    """Size of the attention maps that were computed outside a fused kernel, in bytes."""
+    host_syncs: int = 0
+    """Number of times a diffusion loop waited for the device to return a result."""
+    float32_retries: int = 0
+    """Number of null-text inversions repeated in float32 because they failed in half precision."""
+    seconds: float = 0.0
+    """Wall-clock time in seconds."""
 
     def __add__(self, other: Cost) -> Cost:
         # By field name, so that the sum includes fields that are added later.

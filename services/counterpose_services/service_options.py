@@ -31,45 +31,30 @@ class ServiceOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    device: Device | None = Field(default=None, description="Device of the service's models.")
-    dtype: Precision | None = Field(default=None, description="Precision of the service's models.")
-    num_gpus: float | None = Field(
-        default=None, ge=0.0, description="GPUs that Ray reserves for one replica of the service."
-    )
-    min_replicas: int | None = Field(
-        default=None, ge=0, le=1000, description="Smallest number of the service's replicas."
-    )
-    max_replicas: int | None = Field(
-        default=None, ge=1, le=1000, description="Largest number of the service's replicas."
-    )
-    max_queue: int | None = Field(
-        default=None,
-        ge=1,
-        le=10_000,
-        description="Largest number of requests that a replica of the service holds.",
-    )
-    node_group: str | None = Field(
-        default=None,
-        pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-        description="Group of Ray nodes (`ray.io/node-group`) that run the service's replicas, such as a "
-        "worker group of Kubernetes; null for any node.",
-    )
-    start_s: float | None = Field(
-        default=None,
-        gt=0.0,
-        description="Seconds in which a replica of the service starts, as `counterpose-services check "
-        "--load` measures them; required with `min_replicas` 0, because the first call waits that long.",
-    )
-    tf32: bool | None = Field(
-        default=None,
-        description="Whether float32 may be computed as TF32 on a GPU, with 10 of its 23 bits; null for "
-        "PyTorch's own default, convolutions only. Scorer and classifiers never do. Speed not measured.",
-    )
-    compile: bool | None = Field(
-        default=None,
-        description="Whether the editor compiles its network for calls without attention control or "
-        "gradient, such as text-to-image; a replica starts about a minute later. Other services refuse it.",
-    )
+    device: Device | None = None
+    """Device of the service's models."""
+    dtype: Precision | None = None
+    """Precision of the service's models."""
+    num_gpus: float | None = Field(default=None, ge=0.0)
+    """GPUs that Ray reserves for one replica of the service."""
+    min_replicas: int | None = Field(default=None, ge=0, le=1000)
+    """Smallest number of the service's replicas."""
+    max_replicas: int | None = Field(default=None, ge=1, le=1000)
+    """Largest number of the service's replicas."""
+    max_queue: int | None = Field(default=None, ge=1, le=10_000)
+    """Largest number of requests that a replica of the service holds."""
+    node_group: str | None = Field(default=None, pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+    """Group of Ray nodes (`ray.io/node-group`) that run the service's replicas, such as a worker group of
+    Kubernetes; null for any node."""
+    start_s: float | None = Field(default=None, gt=0.0)
+    """Seconds in which a replica of the service starts, as `counterpose-services check --load` measures them;
+    required with `min_replicas` 0, because the first call waits that long."""
+    tf32: bool | None = None
+    """Whether float32 may be computed as TF32 on a GPU, with 10 of its 23 bits; null for PyTorch's own
+    default, convolutions only. Scorer and classifiers never do. Speed not measured."""
+    compile: bool | None = None
+    """Whether the editor compiles its network for calls without attention control or gradient, such as
+    text-to-image; a replica starts about a minute later. Other services refuse it."""
 
 
 @dataclass(frozen=True)

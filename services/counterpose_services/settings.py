@@ -67,163 +67,111 @@ class ServiceSettings(BaseModel):
     # A misspelt setting must not silently mean the default.
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    suite: str = Field(
-        default="miniature", description="Name of the model suite; the gateway must use the same one."
-    )
-    suite_root: AbsolutePath = Field(
-        default_factory=embedded_suite_root,
-        description="Folder with a subfolder of weights for each of the suite's model names; by default "
-        "the embedded miniature suite.",
-    )
-    state_dir: AbsolutePath = Field(
-        description="Folder for the store and the secret, unless these are set separately."
-    )
-    store_url: str = Field(
-        description="Folder or URL of the blob store; the gateway must see the same one. By default "
-        "`store` in `state_dir`."
-    )
-    secret: SecretStr | None = Field(
-        default=None,
-        exclude=True,
-        description="Secret of every call, at least 16 characters, or null to read it from `secret_file`.",
-    )
-    secret_file: AbsolutePath = Field(
-        description="File that holds that secret; by default `secret` in `state_dir`."
-    )
+    suite: str = "miniature"
+    """Name of the model suite; the gateway must use the same one."""
+    suite_root: AbsolutePath = Field(default_factory=embedded_suite_root)
+    """Folder with a subfolder of weights for each of the suite's model names; by default the embedded
+    miniature suite."""
+    state_dir: AbsolutePath
+    """Folder for the store and the secret, unless these are set separately."""
+    store_url: str
+    """Folder or URL of the blob store; the gateway must see the same one. By default `store` in
+    `state_dir`."""
+    secret: SecretStr | None = Field(default=None, exclude=True)
+    """Secret of every call, at least 16 characters, or null to read it from `secret_file`."""
+    secret_file: AbsolutePath
+    """File that holds that secret; by default `secret` in `state_dir`."""
 
-    host: str = Field(default="127.0.0.1", description="Address that Ray Serve listens on.")
-    port: int = Field(default=DEFAULT_PORT, ge=1, le=65535, description="Port that Ray Serve listens on.")
-    device: Device = Field(
-        default="cpu",
-        description="Device of the models: `cpu`, `cuda` or `cuda:<index>`.",
-    )
-    dtype: Precision | None = Field(
-        default=None,
-        description="Precision of the models of captioner, perturber and editor: `float32`, `float16` or "
-        "`bfloat16`; by default `float16` on a GPU and `float32` on a CPU. Scorer and classifiers compute in "
-        "`float32`.",
-    )
-    threads: int = Field(default=1, ge=1, le=256, description="CPU threads of one replica.")
+    host: str = "127.0.0.1"
+    """Address that Ray Serve listens on."""
+    port: int = Field(default=DEFAULT_PORT, ge=1, le=65535)
+    """Port that Ray Serve listens on."""
+    device: Device = "cpu"
+    """Device of the models: `cpu`, `cuda` or `cuda:<index>`."""
+    dtype: Precision | None = None
+    """Precision of the models of captioner, perturber and editor: `float32`, `float16` or `bfloat16`; by
+    default `float16` on a GPU and `float32` on a CPU. Scorer and classifiers compute in `float32`."""
+    threads: int = Field(default=1, ge=1, le=256)
+    """CPU threads of one replica."""
     # Ray reserves this, whatever is used: five services must start on a laptop's two cores.
-    num_cpus: float = Field(default=0.1, ge=0.0, description="CPUs that Ray reserves for one replica.")
+    num_cpus: float = Field(default=0.1, ge=0.0)
+    """CPUs that Ray reserves for one replica."""
     num_gpus: float | None = Field(
         default=None,
         ge=0.0,
         description="GPUs that Ray reserves for one replica; a fraction shares one. By default "
         f"{GPU_SHARE:g} for a service on a GPU, so that five share one.",
     )
-    min_replicas: int = Field(
-        default=1, ge=0, le=1000, description="Smallest number of replicas of each service."
-    )
-    max_replicas: int = Field(
-        default=1, ge=1, le=1000, description="Largest number of replicas of each service."
-    )
-    max_queue: int = Field(
-        default=64,
-        ge=1,
-        le=10_000,
-        description="Largest number of requests that a replica holds; more are refused as rate-limited. A "
-        "replica of the classifiers holds eight times as many.",
-    )
+    min_replicas: int = Field(default=1, ge=0, le=1000)
+    """Smallest number of replicas of each service."""
+    max_replicas: int = Field(default=1, ge=1, le=1000)
+    """Largest number of replicas of each service."""
+    max_queue: int = Field(default=64, ge=1, le=10_000)
+    """Largest number of requests that a replica holds; more are refused as rate-limited. A replica of the
+    classifiers holds eight times as many."""
     # A hop through Serve takes 4 to 6 ms, so calls that were sent together arrive within 10 ms.
-    batch_wait_s: float = Field(
-        default=0.01, ge=0.0, le=1.0, description="Seconds that a call waits for others to share its batch."
-    )
-    request_timeout_s: float = Field(
-        default=600.0, gt=0.0, description="Seconds after which a request ends with an error."
-    )
-    health_timeout_s: float = Field(
-        default=60.0,
-        gt=0.0,
-        description="Seconds after which Ray counts an unanswered health check as failed.",
-    )
+    batch_wait_s: float = Field(default=0.01, ge=0.0, le=1.0)
+    """Seconds that a call waits for others to share its batch."""
+    request_timeout_s: float = Field(default=600.0, gt=0.0)
+    """Seconds after which a request ends with an error."""
+    health_timeout_s: float = Field(default=60.0, gt=0.0)
+    """Seconds after which Ray counts an unanswered health check as failed."""
 
-    upscale_delay_s: float = Field(
-        default=30.0, ge=0.0, description="Seconds for which a service must be too busy before it grows."
-    )
-    downscale_delay_s: float = Field(
-        default=600.0,
-        ge=0.0,
-        description="Seconds for which a service must have too little work before it shrinks; at least two "
-        "starts.",
-    )
+    upscale_delay_s: float = Field(default=30.0, ge=0.0)
+    """Seconds for which a service must be too busy before it grows."""
+    downscale_delay_s: float = Field(default=600.0, ge=0.0)
+    """Seconds for which a service must have too little work before it shrinks; at least two starts."""
 
-    captioner: ServiceOptions = Field(default=ServiceOptions(), description="The captioner's own settings.")
-    perturber: ServiceOptions = Field(default=ServiceOptions(), description="The perturber's own settings.")
-    editor: ServiceOptions = Field(default=ServiceOptions(), description="The editor's own settings.")
-    scorer: ServiceOptions = Field(default=ServiceOptions(), description="The scorer's own settings.")
-    classifiers: ServiceOptions = Field(
-        default=ServiceOptions(), description="The classifiers' own settings."
-    )
+    captioner: ServiceOptions = ServiceOptions()
+    """The captioner's own settings."""
+    perturber: ServiceOptions = ServiceOptions()
+    """The perturber's own settings."""
+    editor: ServiceOptions = ServiceOptions()
+    """The editor's own settings."""
+    scorer: ServiceOptions = ServiceOptions()
+    """The scorer's own settings."""
+    classifiers: ServiceOptions = ServiceOptions()
+    """The classifiers' own settings."""
 
-    allowed_licences: tuple[str, ...] = Field(
-        default=(),
-        description="Gated or non-commercial models that may be used, by their names, repositories or "
-        "licences, separated by commas; empty for none.",
-    )
-    safety_checker: AbsolutePath | None = Field(
-        default=None,
-        description="Folder of a safety checker as diffusers saves it (`safety_checker` of Stable Diffusion "
-        "with its `preprocessor_config.json`), which judges each image that the editor makes; null for none.",
-    )
-    models_folder: AbsolutePath | None = Field(
-        default=None, description="Folder with the user's `local:<name>` checkpoints, or null for none."
-    )
-    label_map: AbsolutePath | None = Field(
-        default=None,
-        description="JSON file that maps each dataset class to classes of a classifier's head, or null "
-        "for none.",
-    )
-    oip_hosts: tuple[str, ...] = Field(
-        default=(),
-        description="Hosts that remote classifiers may run on, as `host` or `host:port` separated by "
-        "commas; empty for none. This machine's own need a port.",
-    )
-    oip_seconds: float = Field(
-        default=30.0,
-        gt=0.0,
-        description="Seconds within which a remote classifier or a function must have answered whole.",
-    )
-    oip_answer_bytes: int = Field(
-        default=64 * MEBIBYTE, ge=1024, description="Most bytes of a remote classifier's answer."
-    )
-    openai_hosts: tuple[str, ...] = Field(
-        default=(),
-        description="Hosts that a suite's `server` of language models may run on, as `oip_hosts`.",
-    )
-    openai_key_file: AbsolutePath | None = Field(
-        default=None,
-        description="File with the key of that server, which only its owner may read, or null for none.",
-    )
-    openai_seconds: float = Field(
-        default=120.0,
-        gt=0.0,
-        description="Seconds within which a language model's server must have answered a request whole, "
-        "with all further tries.",
-    )
-    openai_answer_bytes: int = Field(
-        default=4 * MEBIBYTE, ge=1024, description="Most bytes of such an answer."
-    )
+    allowed_licences: tuple[str, ...] = ()
+    """Gated or non-commercial models that may be used, by their names, repositories or licences, separated by
+    commas; empty for none."""
+    safety_checker: AbsolutePath | None = None
+    """Folder of a safety checker as diffusers saves it (`safety_checker` of Stable Diffusion with its
+    `preprocessor_config.json`), which judges each image that the editor makes; null for none."""
+    models_folder: AbsolutePath | None = None
+    """Folder with the user's `local:<name>` checkpoints, or null for none."""
+    label_map: AbsolutePath | None = None
+    """JSON file that maps each dataset class to classes of a classifier's head, or null for none."""
+    oip_hosts: tuple[str, ...] = ()
+    """Hosts that remote classifiers may run on, as `host` or `host:port` separated by commas; empty for none.
+    This machine's own need a port."""
+    oip_seconds: float = Field(default=30.0, gt=0.0)
+    """Seconds within which a remote classifier or a function must have answered whole."""
+    oip_answer_bytes: int = Field(default=64 * MEBIBYTE, ge=1024)
+    """Most bytes of a remote classifier's answer."""
+    openai_hosts: tuple[str, ...] = ()
+    """Hosts that a suite's `server` of language models may run on, as `oip_hosts`."""
+    openai_key_file: AbsolutePath | None = None
+    """File with the key of that server, which only its owner may read, or null for none."""
+    openai_seconds: float = Field(default=120.0, gt=0.0)
+    """Seconds within which a language model's server must have answered a request whole, with all further
+    tries."""
+    openai_answer_bytes: int = Field(default=4 * MEBIBYTE, ge=1024)
+    """Most bytes of such an answer."""
     # Beyond about this many sequences, vLLM's tokens/s of a 7B model on one GPU hardly grow.
-    openai_in_flight: int = Field(
-        default=64, ge=1, le=1024, description="Most requests that a replica has at that server at once."
-    )
-    vllm: AbsolutePath | None = Field(
-        default=None,
-        description="The program `vllm` of an environment of its own, which a service starts for an engine "
-        "`vllm`, or null for none.",
-    )
-    vllm_arguments: str = Field(
-        default="", description="Further arguments of `vllm serve`, as a shell reads them."
-    )
-    otlp_endpoint: str | None = Field(
-        default=None,
-        description="Address of a collector that traces are sent to by OTLP over HTTP; null for no traces.",
-    )
+    openai_in_flight: int = Field(default=64, ge=1, le=1024)
+    """Most requests that a replica has at that server at once."""
+    vllm: AbsolutePath | None = None
+    """The program `vllm` of an environment of its own, which a service starts for an engine `vllm`, or null
+    for none."""
+    vllm_arguments: str = ""
+    """Further arguments of `vllm serve`, as a shell reads them."""
+    otlp_endpoint: str | None = None
+    """Address of a collector that traces are sent to by OTLP over HTTP; null for no traces."""
     # Room for a ViT-L in float32 (1.2 GB) and several ResNet-50s (0.1 GB each).
-    model_cache_bytes: int = Field(
-        default=2048 * MEBIBYTE, ge=0, description="Memory for loaded classifiers, in bytes."
-    )
+    model_cache_bytes: int = Field(default=2048 * MEBIBYTE, ge=0)
+    """Memory for loaded classifiers, in bytes."""
 
     @model_validator(mode="before")
     @classmethod

@@ -35,10 +35,10 @@ class AsyncAdversarialDataset(AsyncExportedRun[AdversarialItem, AdversarialDatas
         """
         # Sending it again changes nothing.
         call = Call(
-            method="POST",
-            path=self._calls.path(self.id, "/register"),
+            "POST",
+            self._calls.path(self.id, "/register"),
+            reading(Dataset),
             body=DatasetRegistration(name=name),
-            parse=reading(Dataset),
         )
         return await self._sender.send(call)
 

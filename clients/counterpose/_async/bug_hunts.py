@@ -53,10 +53,10 @@ class AsyncBugHunt(AsyncRunHandle[HuntItem, BugHuntSummary]):
         if photographs is not None:
             fields["photographs"] = dict(photographs)
         call = Call(
-            method="POST",
-            path=self._calls.path(self.id, "/descriptions"),
+            "POST",
+            self._calls.path(self.id, "/descriptions"),
+            reading(Run),
             body=checked(DescriptionsCreate, fields),
-            parse=reading(Run),
             headers=idempotency_headers(idempotency_key),
         )
         return AsyncBugHunt(self._sender, await self._sender.send(call))

@@ -80,7 +80,7 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
 
     async def usage(self) -> Usage:
         """Return what your tenant's runs have used this month, and its quota."""
-        return await self.send(Call(method="GET", path="/v1/usage", parse=reading(Usage)))
+        return await self.send(Call("GET", "/v1/usage", reading(Usage)))
 
     async def send(self, call: Call[T]) -> T:
         """Send ``call``, retry it where that is safe, and parse the response."""

@@ -13,12 +13,7 @@ from counterpose._transport_protocol import AsyncSender
 from counterpose_core.contract.bug_hunts import BugHuntCreate
 from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.gates import GateCreate
-from counterpose_core.contract.jobs import (
-    Job,
-    JobCreate,
-    JobList,
-    RunOfJob,
-)
+from counterpose_core.contract.jobs import Job, JobCreate, JobList, RunOfJob
 from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkCreate
 from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.types import FINAL_JOB_STATES
@@ -78,7 +73,7 @@ class AsyncClusterJob:
         """Cancel the job and its run; finished items are kept, and the workers on the cluster end."""
         path = f"{ROOT}/{segment(self.id)}/cancel"
         # A second one is refused, so it is not retried blindly.
-        call = Call(method="POST", path=path, parse=reading(Job), safe=False)
+        call = Call("POST", path, reading(Job), safe=False)
         self.job = await self._sender.send(call)
         return self
 
@@ -108,7 +103,7 @@ class AsyncJobs:
         fields = {"cluster": cluster, "workers": workers, "run": _run_of_job(request)}
         body = checked(JobCreate, fields)
         headers = idempotency_headers(idempotency_key)
-        call = Call(method="POST", path=ROOT, body=body, parse=reading(Job), headers=headers)
+        call = Call("POST", ROOT, reading(Job), body=body, headers=headers)
         return AsyncClusterJob(self._sender, await self._sender.send(call))
 
     async def get(self, job_id: str) -> AsyncClusterJob:
@@ -133,9 +128,9 @@ class AsyncJobs:
 
 def _get_call(job_id: str) -> Call[Job]:
     # A job goes on without the client, so the call is retried for minutes.
-    return Call(method="GET", path=f"{ROOT}/{segment(job_id)}", parse=reading(Job), patient=True)
+    return Call("GET", f"{ROOT}/{segment(job_id)}", reading(Job), patient=True)
 
 
 def _list_call(after: str | None) -> Call[JobList]:
     params: dict[str, str | int | float] = {} if after is None else {"after": after}
-    return Call(method="GET", path=ROOT, params=params, parse=reading(JobList))
+    return Call("GET", ROOT, reading(JobList), params=params)

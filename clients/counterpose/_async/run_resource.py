@@ -100,5 +100,4 @@ class AsyncRunResource(Generic[R]):
         path = f"{calls.root}/estimate"
         parse = reading(estimate)
         # Models look at images first.
-        call = Call(method="POST", path=path, body=body, parse=parse, timeout=FIGURES_TIMEOUT_S)
-        return await self._sender.send(call)
+        return await self._sender.send(Call("POST", path, parse, body=body, timeout=FIGURES_TIMEOUT_S))

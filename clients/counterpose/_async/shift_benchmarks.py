@@ -15,12 +15,7 @@ from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
 from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from counterpose_core.contract.shift_benchmarks import (
-    CATALOGUE,
-    ImageItem,
-    ImageSource,
-    ShiftBenchmarkCreate,
-)
+from counterpose_core.contract.shift_benchmarks import CATALOGUE, ImageItem, ImageSource, ShiftBenchmarkCreate
 from counterpose_core.contract.shift_thresholds import (
     Inspections,
     ShiftThresholdDecision,
@@ -117,10 +112,10 @@ class AsyncShiftBenchmark(AsyncExportedRun[ImageItem, ShiftBenchmarkSummary]):
         # Only the fields that were set: a threshold of None is a decision, a missing threshold is not.
         given = fields | ({} if image_source is None else {"image_source": image_source})
         call = Call(
-            method="PUT",
-            path=self._calls.path(self.id, f"/shift-thresholds/{segment(shift)}"),
+            "PUT",
+            self._calls.path(self.id, f"/shift-thresholds/{segment(shift)}"),
+            reading(ShiftThresholdDecision),
             body=checked(ShiftThresholdSet, given),
-            parse=reading(ShiftThresholdDecision),
         )
         return await self._sender.send(call)
 

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from counterpose._applied_findings import (
-    application_request,
-    example_change,
-    told_change,
-)
+from counterpose._applied_findings import application_request, example_change, told_change
 from counterpose._async.datasets import AsyncDatasets
 from counterpose._async.run_handle import AsyncExportedRun
 from counterpose._async.run_resource import AsyncRunResource
@@ -267,13 +263,13 @@ def _proving(
     if classifier is not None:
         functions = sender.name_functions(sender.serve_functions([classifier])).functions or None
     fields = {"images": images, "dataset": dataset, "seed": seed, "functions": functions}
+    # The gateway sums the run up first.
     return Call(
-        method="POST",
-        path=AsyncStressTest._calls.path(run_id, f"/findings/{_number(finding)}/prove"),
+        "POST",
+        AsyncStressTest._calls.path(run_id, f"/findings/{_number(finding)}/prove"),
+        reading(Run),
         body=checked(ProofCreate, {name: value for name, value in fields.items() if value is not None}),
-        parse=reading(Run),
         headers=idempotency_headers(key),
-        # The gateway sums the run up first.
         timeout=FIGURES_TIMEOUT_S,
     )
 

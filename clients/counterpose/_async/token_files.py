@@ -40,10 +40,10 @@ class AsyncTokenFiles:
         for batch in token_batches(Path(path), classes):
             # Files are addressed by content, so a repeated call stores none.
             call = Call(
-                method="POST",
-                path="/v1/token-files",
+                "POST",
+                "/v1/token-files",
+                reading(TokenFilesAdded),
                 body=TokenFilesAdd(files=batch),
-                parse=reading(TokenFilesAdded),
                 headers=idempotency_headers(None),
                 timeout=UPLOAD_TIMEOUT_S,
             )

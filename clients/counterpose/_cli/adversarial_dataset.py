@@ -30,8 +30,7 @@ SeedDataset = Annotated[
     ),
 ]
 Hunt = Annotated[
-    str | None,
-    typer.Option(metavar="RUN", help="Use the descriptions of this bug hunt and no dataset."),
+    str | None, typer.Option(metavar="RUN", help="Use the descriptions of this bug hunt and no dataset.")
 ]
 Given = Annotated[
     list[str] | None,
@@ -151,7 +150,4 @@ def _says_something(summary: AdversarialDatasetSummary) -> bool:
     return summary.kept > 0
 
 
-RUNS = RunsOfKind(
-    text=adversarial_dataset_text,
-    judge=judged_by(_says_something),
-)
+RUNS = RunsOfKind(text=adversarial_dataset_text, judge=judged_by(_says_something))

@@ -27,13 +27,7 @@ from counterpose._cli.terminal import show
 from counterpose._sync.client import Client
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
 from counterpose_core.contract.bug_hunts import BugHuntCreate
-from counterpose_core.contract.failure_criteria import (
-    LowConfidence,
-    NoRelative,
-    NotInTop,
-    TakenFor,
-    TopOne,
-)
+from counterpose_core.contract.failure_criteria import LowConfidence, NoRelative, NotInTop, TakenFor, TopOne
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.sampling_rules import FixedNumber, UntilDecided, UntilFailures
 from counterpose_core.errors import InvalidRequest
@@ -49,8 +43,7 @@ SAMPLING_RULES = _by_name(FixedNumber, UntilFailures, UntilDecided)
 """The sampling rules by name."""
 
 DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", metavar="", help="Say what it takes and can find, and start nothing."),
+    bool, typer.Option("--dry-run", metavar="", help="Say what it takes and can find, and start nothing.")
 ]
 Mixed = Annotated[
     list[str] | None,
@@ -180,10 +173,7 @@ def bug_hunt(
         show(found, str(found), output.as_json)
         return
     serve_and_follow(
-        client,
-        classifier,
-        lambda specs: client.bug_hunts.create(classifiers=specs, **fields),
-        output,
+        client, classifier, lambda specs: client.bug_hunts.create(classifiers=specs, **fields), output
     )
 
 

@@ -21,6 +21,7 @@ from counterpose._cli.follow import Output
 from counterpose._cli.options import AsJson, Detach, Report, Url, read_label_map
 from counterpose._cli.terminal import connected
 from counterpose_core.errors import InvalidRequest
+from counterpose_core.field_descriptions import field_description
 
 Fields = dict[str, Any]
 """The fields of a request that the options of a command set, by name."""
@@ -37,6 +38,7 @@ class Option:
         metavar: what stands for a value in the help.
         flag: default: the field's name.
         more: what the help says behind the contract's description, such as how a value is written.
+        says: what it says in place of that description, of an option that is written otherwise.
         read: turns what was given into the field's value.
         default: default: the field's own.
         once: whether a field of several values is given as one text, which ``read`` turns into them.
@@ -48,6 +50,7 @@ class Option:
     metavar: str = ""
     flag: str = ""
     more: str = ""
+    says: str = ""
     read: Callable[[Any], Any] | None = None
     default: Any = THE_CONTRACTS
     once: bool = False
@@ -64,6 +67,7 @@ class _FieldOption:
             body = _plain(body.model_fields[name].annotation)
         self._outer, self._sets = outer, sets
         self._field: FieldInfo = body.model_fields[self._last]
+        self._means = field_description(body, self._last)
         self._kind = _plain(self._field.annotation)
         self.name = sets.field.replace(".", "_")
         self._word = sets.flag or f"--{self._last.replace('_', '-')}"
@@ -93,19 +97,22 @@ class _FieldOption:
     def put(self, given: Any, fields: Fields) -> None:
         """Put what was given, or the field's default, among the fields of a request.
 
+        A field of a field is left out if nothing was given: its body has the default.
+
         Raises:
             InvalidRequest: it is none of the values that the contract lists.
         """
-        for name in self._outer:
-            fields = fields.setdefault(name, {})
         if given in (None, []):
+            if self._outer:
+                return
             given = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
         elif self._sets.read is not None:
             given = self._sets.read(given)
         elif self._choices:
             self._require_known(given)
-        if given is not None or not self._outer:
-            fields[self._last] = given
+        for name in self._outer:
+            fields = fields.setdefault(name, {})
+        fields[self._last] = given
 
     def _require_known(self, given: str | Sequence[str]) -> None:
         for value in [given] if isinstance(given, str) else given:
@@ -134,7 +141,7 @@ class _FieldOption:
 
     def _help(self) -> str:
         # An option that is left out is the contract's null, and fields are options here.
-        text = re.sub(r"(?:,? or|;) null for ", "; default: ", self._field.description or "")
+        text = re.sub(r"(?:,? or|;) null for ", "; default: ", self._sets.says or self._means)
         text = re.sub(r"\bnull (?=to|if)", "left out ", text)
         text = re.sub(r"`(\w+_\w+)`", lambda field: f"--{field[1].replace('_', '-')}", text)
         said = [text.rstrip("."), self._sets.more]

@@ -147,8 +147,4 @@ def _instead(run: Run) -> str:
     return "export a shift benchmark of it, or use `counterpose generate`"
 
 
-RUNS = RunsOfKind(
-    text=interface_text,
-    judge=judged_by(_says_something),
-    instead=_instead,
-)
+RUNS = RunsOfKind(text=interface_text, judge=judged_by(_says_something), instead=_instead)

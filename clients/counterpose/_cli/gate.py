@@ -185,7 +185,7 @@ RUNS = RunsOfKind(
     judge=judge_gate,
     command=gate,
     submitted=examples(
-        "counterpose submit gate --cluster gpus --workers 8 --baseline 3fa8 --classifier local:new",
+        "counterpose submit gate --cluster gpus --workers 8 --baseline 3fa8 --classifier local:new"
     )
     + f"\n\n{CODES}",
     instead=_instead,

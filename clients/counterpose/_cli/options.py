@@ -14,8 +14,7 @@ from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import InvalidRequest
 
 Url = Annotated[
-    str | None,
-    typer.Option("--url", metavar="URL", envvar="COUNTERPOSE_URL", help="The gateway's address."),
+    str | None, typer.Option("--url", metavar="URL", envvar="COUNTERPOSE_URL", help="The gateway's address.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.")]
 OneRun = Annotated[

@@ -58,10 +58,7 @@ class Steps:
             if one.service not in self._files:
                 self._files[one.service] = progress.add_task("", total=one.size_bytes)
             progress.update(
-                self._files[one.service],
-                description=str(one),
-                total=one.size_bytes,
-                completed=one.read_bytes,
+                self._files[one.service], description=str(one), total=one.size_bytes, completed=one.read_bytes
             )
 
     def refresh(self) -> None:

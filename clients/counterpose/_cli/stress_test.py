@@ -45,7 +45,6 @@ from counterpose_core.commands import SHORT_ID, next_step
 from counterpose_core.contract.interventions import Intervention, interventions_of
 from counterpose_core.contract.recipes import NATIVE
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
-from counterpose_core.contract.transforms import TransformChoice
 from counterpose_core.errors import InvalidRequest, UnknownEditType
 from counterpose_core.types import EDIT_TYPES, EditType
 
@@ -60,8 +59,7 @@ Anyway = Annotated[
     ),
 ]
 DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", metavar="", help="Say what it takes and can prove, and start nothing."),
+    bool, typer.Option("--dry-run", metavar="", help="Say what it takes and can prove, and start nothing.")
 ]
 SuiteOfRun = Annotated[
     str | None,
@@ -70,67 +68,6 @@ SuiteOfRun = Annotated[
         metavar="SUITE",
         help="Start Counterpose here with this suite if it does not run; default: what runs.",
         show_default=False,
-    ),
-]
-Operations = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--operation",
-        metavar="NAME",
-        help="Operation on images, such as rotation; repeat it; default: the suite's.",
-        show_default=False,
-        rich_help_panel=EDITS,
-    ),
-]
-Levels = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--level",
-        metavar="N",
-        min=1,
-        max=5,
-        help="Level of the operations, from 1 to 5; repeat it; default: the suite's.",
-        show_default=False,
-        rich_help_panel=EDITS,
-    ),
-]
-Size = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PIXELS",
-        help="Longest side to which images are reduced before an operation, or native; default: 512.",
-        show_default=False,
-        rich_help_panel=EDITS,
-    ),
-]
-AmongClasses = Annotated[
-    str | None,
-    typer.Option(
-        "--among",
-        metavar="CLASSES",
-        help="Classes that a classifier may answer: dataset, or model for all of its own; default: dataset.",
-        show_default=False,
-        rich_help_panel=EDITS,
-    ),
-]
-ExcludedOperations = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--exclude-operation",
-        metavar="CLASS=NAME",
-        help="Operation that would change the label of a class, such as 6=rotation; repeat it.",
-        show_default=False,
-        rich_help_panel=EDITS,
-    ),
-]
-BackgroundPhotographs = Annotated[
-    str | None,
-    typer.Option(
-        "--backgrounds",
-        metavar="DATASET",
-        help="Dataset whose photographs become backgrounds, or a folder of them; default: the run's own.",
-        show_default=False,
-        rich_help_panel=EDITS,
     ),
 ]
 NewSeed = Annotated[int | None, typer.Option(metavar="N", help="Default: the run's seed plus one.")]
@@ -154,6 +91,32 @@ def _edit_types(names: list[str]) -> list[EditType]:
     return cast("list[EditType]", names)
 
 
+def _size(text: str) -> int | None:
+    """Return the number of pixels, or None for each image's own.
+
+    Raises:
+        InvalidRequest: the size is no number of pixels.
+    """
+    if text != NATIVE and not text.isdecimal():
+        raise InvalidRequest(f"--size is a number of pixels or {NATIVE}, not {text!r}")
+    return None if text == NATIVE else int(text)
+
+
+def _excluded(pairs: list[str]) -> dict[str, list[str]]:
+    """Return the operations that are excluded for a class, by class.
+
+    Raises:
+        InvalidRequest: one is not written CLASS=NAME.
+    """
+    excluded: dict[str, list[str]] = {}
+    for pair in pairs:
+        label, equals, name = pair.rpartition("=")
+        if not (label and equals and name):
+            raise InvalidRequest(f"--exclude-operation is CLASS=NAME, such as 6=rotation, not {pair!r}")
+        excluded.setdefault(label, []).append(name)
+    return excluded
+
+
 @request_options(
     StressTestCreate,
     LABEL_MAP,
@@ -172,6 +135,28 @@ def _edit_types(names: list[str]) -> list[EditType]:
     Option("preset", "NAME", more="Such as quick", panel=EDITS, complete=completion.presets),
     Option("selection", "RULE", panel=EDITS),
     Option("strength", "FRACTION", panel=EDITS),
+    Option("transforms.operations", "NAME", "--operation", "Such as rotation", panel=EDITS),
+    Option("transforms.levels", "N", "--level", panel=EDITS),
+    Option(
+        "transforms.size",
+        "PIXELS",
+        "--size",
+        says=f"Longest side to which images are reduced before an operation, or {NATIVE}; default: 512",
+        read=_size,
+        default=None,
+        once=True,
+        panel=EDITS,
+    ),
+    Option("transforms.among", "CLASSES", "--among", "Default: dataset", default=None, panel=EDITS),
+    Option(
+        "transforms.excluded",
+        "CLASS=NAME",
+        "--exclude-operation",
+        "As 6=rotation",
+        read=_excluded,
+        panel=EDITS,
+    ),
+    Option("transforms.backgrounds", "DATASET", "--backgrounds", "Or a folder of them", panel=EDITS),
     Option("limit", "N"),
     Option("refused_words", "WORD", "--refuse-word", panel=EDITS),
     Option("exclude", "IMAGE", more="As cat/3.png"),
@@ -185,12 +170,6 @@ def stress_test(
     classifier: Classifiers,
     fields: Fields,
     *,
-    operation: Operations = None,
-    level: Levels = None,
-    size: Size = None,
-    among: AmongClasses = None,
-    exclude_operation: ExcludedOperations = None,
-    backgrounds: BackgroundPhotographs = None,
     suite: SuiteOfRun = None,
     threshold: ThresholdsGiven = None,
     anyway: Anyway = False,
@@ -212,11 +191,12 @@ def stress_test(
         "thresholds": thresholds_given(threshold),
         "outside_suite": "continue" if anyway else "stop",
     }
-    scenes = UNRESOLVED if backgrounds and Path(backgrounds).is_dir() else backgrounds
-    fixed |= _transforms(operation, level, size, among, _excluded(exclude_operation), scenes)
+    transforms = fields.get("transforms", {})
+    if (backgrounds := transforms.get("backgrounds")) and Path(backgrounds).is_dir():
+        transforms["backgrounds"] = UNRESOLVED
     settings = settings_of(StressTestCreate.model_validate(fixed | fields))
     require_suite(suite, client.address)
-    if backgrounds is not None and scenes == UNRESOLVED:
+    if transforms.get("backgrounds") == UNRESOLVED:
         named = {"backgrounds": dataset_name(client, backgrounds)}
         settings["transforms"] = settings["transforms"].model_copy(update=named)
     if dry_run:
@@ -269,46 +249,6 @@ def apply(
         return applied
 
     create_and_follow(create, output)
-
-
-def _transforms(
-    operations: list[str] | None,
-    levels: list[int] | None,
-    size: str | None,
-    among: str | None,
-    excluded: dict[str, list[str]],
-    backgrounds: str | None,
-) -> dict[str, TransformChoice]:
-    """Return the choice of operations; nothing where none is made.
-
-    Raises:
-        InvalidRequest: the size is no number of pixels.
-    """
-    given: dict[str, object] = {"operations": operations or None, "levels": levels or None}
-    more = {"among": among, "excluded": excluded, "backgrounds": backgrounds}
-    given |= {name: value for name, value in more.items() if value}
-    if not any(given.values()) and size is None:
-        return {}
-    if size is not None:
-        if size != NATIVE and not size.isdecimal():
-            raise InvalidRequest(f"--size is a number of pixels or {NATIVE}, not {size!r}")
-        given["size"] = None if size == NATIVE else int(size)
-    return {"transforms": TransformChoice.model_validate(given)}
-
-
-def _excluded(pairs: list[str] | None) -> dict[str, list[str]]:
-    """Return the operations that are excluded for a class, by class.
-
-    Raises:
-        InvalidRequest: one is not written CLASS=NAME.
-    """
-    excluded: dict[str, list[str]] = {}
-    for pair in pairs or ():
-        label, equals, name = pair.rpartition("=")
-        if not (label and equals and name):
-            raise InvalidRequest(f"--exclude-operation is CLASS=NAME, such as 6=rotation, not {pair!r}")
-        excluded.setdefault(label, []).append(name)
-    return excluded
 
 
 def _names(classifiers: list[str]) -> list[str]:

@@ -37,8 +37,7 @@ ImageSourceOption = Annotated[
 ]
 Author = Annotated[str, typer.Option(metavar="NAME", help="Who decides; stored with the decision.")]
 Threshold = Annotated[
-    str,
-    typer.Argument(metavar="THRESHOLD", help="A similarity from -1 to 1, or none: then no image passes."),
+    str, typer.Argument(metavar="THRESHOLD", help="A similarity from -1 to 1, or none: then no image passes.")
 ]
 Shows = Annotated[
     list[str] | None, typer.Option(metavar="ITEM", help="An item that shows the shift. Repeatable.")

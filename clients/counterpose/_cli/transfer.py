@@ -74,8 +74,4 @@ def _instead(run: Run) -> str:
     )
 
 
-RUNS = RunsOfKind(
-    text=transfer_text,
-    judge=judged_by(_says_something),
-    instead=_instead,
-)
+RUNS = RunsOfKind(text=transfer_text, judge=judged_by(_says_something), instead=_instead)

@@ -13,13 +13,7 @@ from counterpose_core.contract.datasets import Outline, RejectedSource
 from counterpose_core.errors import DatasetEmpty, InvalidRequest
 from counterpose_core.folder_masks import folder_masks
 from counterpose_core.folder_metadata import metadata_notes, read_notes
-from counterpose_core.image_folders import (
-    LABELS,
-    SUFFIXES,
-    ClassFolders,
-    left_out_loose,
-    read_class_folders,
-)
+from counterpose_core.image_folders import LABELS, SUFFIXES, ClassFolders, left_out_loose, read_class_folders
 from counterpose_core.text.folder_names import NAMES, folder_classes, read_names
 
 

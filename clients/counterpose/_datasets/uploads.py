@@ -7,8 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pydantic import Field
-
 from counterpose_core.contract.datasets import Outline, RejectedSource, SourcesAdded, SourceUpload
 from counterpose_core.errors import ImageTooLarge, ImageUndecodable, InvalidRequest, RequestError
 
@@ -48,9 +46,8 @@ class LabelledImage(ABC):
 class Uploaded(SourcesAdded):
     """What became of all images of an upload."""
 
-    names: dict[str, str] = Field(
-        default={}, description="Classes that are not called as their folders, by folder."
-    )
+    names: dict[str, str] = {}
+    """Classes that are not called as their folders, by folder."""
 
 
 @dataclass

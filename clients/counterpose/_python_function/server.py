@@ -111,11 +111,7 @@ class FunctionServer:
         }
         if errors := {str(index): row for index, row in enumerate(rows) if isinstance(row, str)}:
             output["parameters"] = {"errors": errors}
-        return {
-            "model_name": self.function.name,
-            "model_version": self.function.version,
-            "outputs": [output],
-        }
+        return {"model_name": self.function.name, "model_version": self.function.version, "outputs": [output]}
 
     def _metadata(self) -> Mapping[str, Any]:
         function = self.function

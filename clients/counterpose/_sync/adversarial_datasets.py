@@ -36,10 +36,10 @@ class AdversarialDataset(ExportedRun[AdversarialItem, AdversarialDatasetSummary]
         """
         # Sending it again changes nothing.
         call = Call(
-            method="POST",
-            path=self._calls.path(self.id, "/register"),
+            "POST",
+            self._calls.path(self.id, "/register"),
+            reading(Dataset),
             body=DatasetRegistration(name=name),
-            parse=reading(Dataset),
         )
         return self._sender.send(call)
 

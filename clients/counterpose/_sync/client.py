@@ -81,7 +81,7 @@ class Client(BaseClient[httpx.Client]):
 
     def usage(self) -> Usage:
         """Return what your tenant's runs have used this month, and its quota."""
-        return self.send(Call(method="GET", path="/v1/usage", parse=reading(Usage)))
+        return self.send(Call("GET", "/v1/usage", reading(Usage)))
 
     def send(self, call: Call[T]) -> T:
         """Send ``call``, retry it where that is safe, and parse the response."""

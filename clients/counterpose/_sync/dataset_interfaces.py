@@ -76,12 +76,12 @@ class DatasetInterface(RunHandle[TokenItem, DatasetInterfaceSummary]):
                 "scheduler": scheduler,
             },
         )
+        # Equal requests give equal images: it is safe to retry.
         call = Call(
-            method="POST",
-            path=self._calls.path(self.id, "/generate"),
+            "POST",
+            self._calls.path(self.id, "/generate"),
+            reading(Images),
             body=body,
-            parse=reading(Images),
-            # Equal requests give equal images: it is safe to retry.
             headers=idempotency_headers(None),
             timeout=GENERATE_TIMEOUT_S,
         )

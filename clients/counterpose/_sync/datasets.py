@@ -55,18 +55,16 @@ class Datasets:
             fields["expires_in"] = round(expires_in)
         body = checked(DatasetCreate, fields)
         headers = idempotency_headers(None)
-        call = Call(method="POST", path=PATH, body=body, parse=reading(Dataset), headers=headers)
-        return self._sender.send(call)
+        return self._sender.send(Call("POST", PATH, reading(Dataset), body=body, headers=headers))
 
     def get(self, name: str) -> Dataset:
         """Return one dataset."""
-        return self._sender.send(Call(method="GET", path=_path(name), parse=reading(Dataset)))
+        return self._sender.send(Call("GET", _path(name), reading(Dataset)))
 
     def expire(self, name: str, expires_in: float | None) -> Dataset:
         """Let a dataset be deleted in so many seconds, 60 at least, or never."""
         body = DatasetChange(expires_in=None if expires_in is None else round(expires_in))
-        call = Call(method="PATCH", path=_path(name), body=body, parse=reading(Dataset))
-        return self._sender.send(call)
+        return self._sender.send(Call("PATCH", _path(name), reading(Dataset), body=body))
 
     def delete(self, name: str) -> None:
         """Delete a dataset; its images go within hours, unless a run or another dataset has them.
@@ -75,12 +73,11 @@ class Datasets:
             DatasetNotReady: it is being imported, or a run about it has not ended.
         """
         # A second one finds nothing, so it is not retried blindly.
-        call = Call(method="DELETE", path=_path(name), parse=reading_nothing, safe=False)
-        self._sender.send(call)
+        self._sender.send(Call("DELETE", _path(name), reading_nothing, safe=False))
 
     def list(self) -> DatasetList:
         """Return all datasets."""
-        return self._sender.send(Call(method="GET", path=PATH, parse=reading(DatasetList)))
+        return self._sender.send(Call("GET", PATH, reading(DatasetList)))
 
     def add(self, name: str, sources: Sequence[SourceUpload]) -> SourcesAdded:
         """Add labelled images; the result names the rejected ones.
@@ -88,12 +85,12 @@ class Datasets:
         Raises:
             RequestError: every image was rejected; ``parts`` holds one error per image.
         """
+        # Images are addressed by content, so a repeated call adds none.
         call = Call(
-            method="POST",
-            path=f"{_path(name)}/sources",
+            "POST",
+            f"{_path(name)}/sources",
+            reading(SourcesAdded),
             body=SourcesAdd(sources=list(sources)),
-            parse=reading(SourcesAdded),
-            # Images are addressed by content, so a repeated call adds none.
             headers=idempotency_headers(None),
             timeout=UPLOAD_TIMEOUT_S,
         )
@@ -183,10 +180,10 @@ class Datasets:
             "revision": revision,
         }
         call = Call(
-            method="POST",
-            path=f"{_path(name)}/import",
+            "POST",
+            f"{_path(name)}/import",
+            reading(Dataset),
             body=checked(ImportCreate, given),
-            parse=reading(Dataset),
             headers=idempotency_headers(None),
         )
         return self._sender.send(call)
@@ -196,8 +193,7 @@ class Datasets:
 
         One that has ended stays as it is.
         """
-        call = Call(method="POST", path=f"{_path(name)}/import/cancel", parse=reading(Dataset))
-        return self._sender.send(call)
+        return self._sender.send(Call("POST", f"{_path(name)}/import/cancel", reading(Dataset)))
 
     def wait(
         self, name: str, timeout: float | None = None, *, on_look: Callable[[Dataset], None] = lambda _: None

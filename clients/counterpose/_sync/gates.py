@@ -78,10 +78,10 @@ class Gates(RunResource[Gate]):
         """Return the pairs of an ended run by their digest, to be kept beside the code that is gated."""
         # It stores nothing.
         call = Call(
-            method="POST",
-            path="/v1/gates/freeze",
+            "POST",
+            "/v1/gates/freeze",
+            reading(RegressionSet),
             body=RegressionSetOf(baseline=baseline),
-            parse=reading(RegressionSet),
             timeout=FIGURES_TIMEOUT_S,
         )
         return self._sender.send(call)

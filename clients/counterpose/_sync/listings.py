@@ -31,10 +31,10 @@ class Listing(Generic[L]):
 class Classifiers(Listing[ClassifierList]):
     """``/v1/classifiers``: the classifiers that can be tested."""
 
-    _call = Call(method="GET", path="/v1/classifiers", parse=reading(ClassifierList))
+    _call = Call("GET", "/v1/classifiers", reading(ClassifierList))
 
 
 class Services(Listing[ServiceList]):
     """``/v1/services``: the services and whether each is ready."""
 
-    _call = Call(method="GET", path="/v1/services", parse=reading(ServiceList))
+    _call = Call("GET", "/v1/services", reading(ServiceList))

@@ -99,5 +99,4 @@ class RunResource(Generic[R]):
         path = f"{calls.root}/estimate"
         parse = reading(estimate)
         # Models look at images first.
-        call = Call(method="POST", path=path, body=body, parse=parse, timeout=FIGURES_TIMEOUT_S)
-        return self._sender.send(call)
+        return self._sender.send(Call("POST", path, parse, body=body, timeout=FIGURES_TIMEOUT_S))

@@ -16,12 +16,7 @@ from counterpose._sync.run_handle import ExportedRun
 from counterpose._sync.run_resource import RunResource
 from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from counterpose_core.contract.shift_benchmarks import (
-    CATALOGUE,
-    ImageItem,
-    ImageSource,
-    ShiftBenchmarkCreate,
-)
+from counterpose_core.contract.shift_benchmarks import CATALOGUE, ImageItem, ImageSource, ShiftBenchmarkCreate
 from counterpose_core.contract.shift_thresholds import (
     Inspections,
     ShiftThresholdDecision,
@@ -118,10 +113,10 @@ class ShiftBenchmark(ExportedRun[ImageItem, ShiftBenchmarkSummary]):
         # Only the fields that were set: a threshold of None is a decision, a missing threshold is not.
         given = fields | ({} if image_source is None else {"image_source": image_source})
         call = Call(
-            method="PUT",
-            path=self._calls.path(self.id, f"/shift-thresholds/{segment(shift)}"),
+            "PUT",
+            self._calls.path(self.id, f"/shift-thresholds/{segment(shift)}"),
+            reading(ShiftThresholdDecision),
             body=checked(ShiftThresholdSet, given),
-            parse=reading(ShiftThresholdDecision),
         )
         return self._sender.send(call)
 

@@ -7,11 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from counterpose._applied_findings import (
-    application_request,
-    example_change,
-    told_change,
-)
+from counterpose._applied_findings import application_request, example_change, told_change
 from counterpose._calls import Call, idempotency_headers, reading
 from counterpose._exports import ExportLayout
 from counterpose._files import save_page
@@ -268,13 +264,13 @@ def _proving(
     if classifier is not None:
         functions = sender.name_functions(sender.serve_functions([classifier])).functions or None
     fields = {"images": images, "dataset": dataset, "seed": seed, "functions": functions}
+    # The gateway sums the run up first.
     return Call(
-        method="POST",
-        path=StressTest._calls.path(run_id, f"/findings/{_number(finding)}/prove"),
+        "POST",
+        StressTest._calls.path(run_id, f"/findings/{_number(finding)}/prove"),
+        reading(Run),
         body=checked(ProofCreate, {name: value for name, value in fields.items() if value is not None}),
-        parse=reading(Run),
         headers=idempotency_headers(key),
-        # The gateway sums the run up first.
         timeout=FIGURES_TIMEOUT_S,
     )
 

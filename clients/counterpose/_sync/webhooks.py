@@ -40,19 +40,18 @@ class Webhooks:
         """
         body = checked(WebhookCreate, {"url": url} | ({} if events is None else {"events": list(events)}))
         # A second one would be another webhook.
-        call = Call(method="POST", path=PATH, body=body, parse=reading(WebhookCreated), safe=False)
-        return self._sender.send(call)
+        return self._sender.send(Call("POST", PATH, reading(WebhookCreated), body=body, safe=False))
 
     def list(self) -> WebhookList:
         """Return all webhooks, oldest first."""
-        return self._sender.send(Call(method="GET", path=PATH, parse=reading(WebhookList)))
+        return self._sender.send(Call("GET", PATH, reading(WebhookList)))
 
     def get(self, webhook_id: str) -> Webhook:
         """Return a webhook with its newest messages; raises `NotFound`."""
         path = f"{PATH}/{segment(webhook_id)}"
-        return self._sender.send(Call(method="GET", path=path, parse=reading(Webhook)))
+        return self._sender.send(Call("GET", path, reading(Webhook)))
 
     def delete(self, webhook_id: str) -> None:
         """Delete a webhook; raises `NotFound`."""
         path = f"{PATH}/{segment(webhook_id)}"
-        self._sender.send(Call(method="DELETE", path=path, parse=reading_nothing, safe=False))
+        self._sender.send(Call("DELETE", path, reading_nothing, safe=False))

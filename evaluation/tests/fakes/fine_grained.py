@@ -21,11 +21,11 @@ from counterpose_core.shift_benchmark.shifts import BASE, shift_of
 from counterpose_core.text.class_prompts import CLASS_SLOT, fill
 from counterpose_core.types import Cost
 from counterpose_miniature.world.dataset import encode_png
-from counterpose_miniature.world.fine_grained import FINE_CLASSES
 from counterpose_miniature.world.grammar import parse
 from counterpose_miniature.world.renderer import render
 from counterpose_miniature.world.scene import Scene
 from evaluation.interface_validity.fine_grained_images import FineImage, FineImageSource, words_of
+from evaluation.interface_validity.fine_grained_world import FINE_CLASSES
 from evaluation.validity.serving import Service
 from fakes.interface_answers import a_token, an_interface_run
 from fakes.sdk import URL, ok

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from counterpose_core.types import Cost
 
@@ -14,13 +14,16 @@ from counterpose_core.types import Cost
 class WorkerReading(BaseModel):
     """One worker's reading."""
 
-    worker: str = Field(description="Host and process of the worker.")
-    groups: int = Field(default=0, description="Item groups that it would process at once.")
-    busy: int = Field(default=0, description="Item groups that it processes.")
-    calls: dict[str, int] = Field(default={}, description="Calls under way, by service.")
-    occupancy: float | None = Field(
-        default=None, description="The editor's occupancy as it said last, or null if it did not say."
-    )
+    worker: str
+    """Host and process of the worker."""
+    groups: int = 0
+    """Item groups that it would process at once."""
+    busy: int = 0
+    """Item groups that it processes."""
+    calls: dict[str, int] = {}
+    """Calls under way, by service."""
+    occupancy: float | None = None
+    """The editor's occupancy as it said last, or null if it did not say."""
 
 
 LEASE_LOST = "lease-lost"

@@ -19,6 +19,7 @@ from sse_starlette import EventSourceResponse
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import InvalidRequest, NotFound
+from counterpose_core.field_descriptions import field_description
 from counterpose_core.kinds import KINDS
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from counterpose_core.types import Cosine, ItemKind, ItemState, RunKind, RunState
@@ -57,7 +58,7 @@ Found = Annotated[
 
 
 def _said(name: str) -> str:
-    return f"{Thresholds.model_fields[name].description} By default, the stress test's own."
+    return f"{field_description(Thresholds, name)} By default, the stress test's own."
 
 
 async def _chosen(

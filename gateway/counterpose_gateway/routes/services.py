@@ -7,7 +7,6 @@ import datetime as dt
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import Field
 
 from counterpose_core.contract.base import ResponseBody
 from counterpose_core.contract.classifiers import ClassifierList
@@ -78,18 +77,25 @@ def get_usage(context: Context) -> Usage:
 class AccessLogEntry(ResponseBody):
     """A change that the holder of a key asked for."""
 
-    at: dt.datetime = Field(description="When it was answered.")
-    holder: str = Field(description="Id of the key, or `settings`.")
-    tenant: str = Field(description="Whose objects the key opens.")
-    method: str = Field(description="Method of the request.")
-    path: str = Field(description="Its path.")
-    status: int = Field(description="Status of the answer.")
+    at: dt.datetime
+    """When it was answered."""
+    holder: str
+    """Id of the key, or `settings`."""
+    tenant: str
+    """Whose objects the key opens."""
+    method: str
+    """Method of the request."""
+    path: str
+    """Its path."""
+    status: int
+    """Status of the answer."""
 
 
 class AccessLog(ResponseBody):
     """Changes that holders of keys asked for, newest first."""
 
-    entries: list[AccessLogEntry] = Field(description="The newest entries.")
+    entries: list[AccessLogEntry]
+    """The newest entries."""
 
 
 @METRICS.get(

@@ -53,12 +53,7 @@ class Proposed:
 
 
 def describe(
-    failures: Sequence[str],
-    successes: Sequence[str],
-    *,
-    template: str,
-    label: str,
-    classes: Sequence[str],
+    failures: Sequence[str], successes: Sequence[str], *, template: str, label: str, classes: Sequence[str]
 ) -> Proposed:
     """Propose descriptions of failures, from captions of images alone.
 

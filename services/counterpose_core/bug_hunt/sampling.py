@@ -10,12 +10,7 @@ import scipy
 from pydantic import BaseModel, ConfigDict, Field
 
 from counterpose_core.bug_hunt.comparison import FailureCounts
-from counterpose_core.contract.sampling_rules import (
-    PAPER_FAILURES,
-    FixedNumber,
-    SamplingRule,
-    UntilFailures,
-)
+from counterpose_core.contract.sampling_rules import PAPER_FAILURES, FixedNumber, SamplingRule, UntilFailures
 from counterpose_core.statistics.bootstrap import CONFIDENCE
 from counterpose_core.types import Estimate
 

@@ -31,7 +31,8 @@ class BackendPreset(RequestBody):
     backend without levels, previews or a network; a backend that has them says more.
     """
 
-    backend: EditorBackend = Field(description="How the editor makes its images.")
+    backend: EditorBackend
+    """How the editor makes its images."""
 
     @classmethod
     def of(cls, preset: BackendPreset) -> Self:

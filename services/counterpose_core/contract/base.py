@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, Generic, Self, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from counterpose_core.contract.editor_backends import Capabilities
 from counterpose_core.errors import CounterposeError, error_for
+from counterpose_core.field_descriptions import Described
 from counterpose_core.types import Cost
 
 T = TypeVar("T")
@@ -57,7 +58,17 @@ def require_distinct(values: Iterable[str]) -> None:
         raise ValueError(f"{twice[0]!r} is listed twice; list each value once")
 
 
-class RequestBody(BaseModel):
+def _each_once(values: T) -> T:
+    if values:
+        require_distinct(map(str, cast("Iterable[object]", values)))
+    return values
+
+
+Distinct = Annotated[T, AfterValidator(_each_once), Field(json_schema_extra=DISTINCT)]
+"""A list, or none, that has no value twice."""
+
+
+class RequestBody(Described):
     """The body of a request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -73,7 +84,7 @@ class ClientBody(RequestBody):
     model_config = _STRICT
 
 
-class ResponseBody(BaseModel):
+class ResponseBody(Described):
     """The body of a response; a reader ignores unknown fields, which a newer version may send."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
@@ -106,32 +117,33 @@ class ListBody(ResponseBody, Generic[T]):
 class FieldProblem(ResponseBody):
     """One offending field of a request, or one part of a problem."""
 
-    pointer: str = Field(
-        description="JSON pointer (RFC 6901) to the offending value in the request body; empty for the "
-        "body as a whole."
-    )
-    detail: str = Field(description="What is wrong with this value and what to send instead.")
-    code: str | None = Field(
-        default=None, description="Error code from the closed list, or null if only the field is named."
-    )
+    pointer: str
+    """JSON pointer (RFC 6901) to the offending value in the request body; empty for the body as a whole."""
+    detail: str
+    """What is wrong with this value and what to send instead."""
+    code: str | None = None
+    """Error code from the closed list, or null if only the field is named."""
 
 
 class Problem(ResponseBody):
     """RFC 9457 problem details: the body of every error."""
 
-    type: str = Field(description="URN of the error code, `urn:counterpose:problem:` followed by the code.")
-    title: str = Field(description="Short name of the error, the same for every occurrence of its code.")
-    status: int = Field(description="HTTP status of the response.")
-    detail: str = Field(description="What happened, to which input, and what to do.")
-    code: str = Field(description="Error code from the closed list; it stays the same between versions.")
-    retryable: bool = Field(default=False, description="Whether the same request may succeed later.")
-    errors: list[FieldProblem] = Field(
-        default=[],
-        description="The offending fields, each with a JSON pointer; empty if no single field is at fault.",
-    )
-    request_id: str | None = Field(
-        default=None, description="The `X-Request-Id` of the failed request, or null if there was none."
-    )
+    type: str
+    """URN of the error code, `urn:counterpose:problem:` followed by the code."""
+    title: str
+    """Short name of the error, the same for every occurrence of its code."""
+    status: int
+    """HTTP status of the response."""
+    detail: str
+    """What happened, to which input, and what to do."""
+    code: str
+    """Error code from the closed list; it stays the same between versions."""
+    retryable: bool = False
+    """Whether the same request may succeed later."""
+    errors: list[FieldProblem] = []
+    """The offending fields, each with a JSON pointer; empty if no single field is at fault."""
+    request_id: str | None = None
+    """The `X-Request-Id` of the failed request, or null if there was none."""
 
     @classmethod
     def of(cls, error: CounterposeError, *, request_id: str | None = None) -> Self:
@@ -161,10 +173,10 @@ class Problem(ResponseBody):
 class Outcome(ResponseBody, Generic[T]):
     """The outcome of one item of a batch: a value or a problem, never both."""
 
-    value: T | None = Field(default=None, description="The result for this item, or null if it failed.")
-    problem: Problem | None = Field(
-        default=None, description="Why this item failed, or null if it succeeded."
-    )
+    value: T | None = None
+    """The result for this item, or null if it failed."""
+    problem: Problem | None = None
+    """Why this item failed, or null if it succeeded."""
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -183,50 +195,46 @@ class Outcome(ResponseBody, Generic[T]):
 class ModelIdentity(ResponseBody):
     """The weights that answered."""
 
-    id: str = Field(description="Name of the model in its suite or registry.")
-    revision: str = Field(description="Digest of the weight files; it changes whenever the weights do.")
+    id: str
+    """Name of the model in its suite or registry."""
+    revision: str
+    """Digest of the weight files; it changes whenever the weights do."""
 
 
 class BatchResponse(ResponseBody, Generic[T]):
     """The answer to a batch: one outcome for each item of the request."""
 
-    outcomes: list[Outcome[T]] = Field(
-        description="One outcome for each item of the request, in the same order."
-    )
-    model: ModelIdentity = Field(description="The weights that answered.")
+    outcomes: list[Outcome[T]]
+    """One outcome for each item of the request, in the same order."""
+    model: ModelIdentity
+    """The weights that answered."""
 
 
 class CostedBatchResponse(BatchResponse[T], Generic[T]):
     """The answer to a batch, with its cost."""
 
-    cost: Cost = Field(default=Cost(), description="Cost of the whole call.")
+    cost: Cost = Cost()
+    """Cost of the whole call."""
 
 
 class ServiceHealth(ResponseBody):
     """A service's report on its own state."""
 
-    service: str = Field(description="Name of the service, such as `editor`.")
-    ready: bool = Field(description="Whether the service accepts requests now.")
-    model: ModelIdentity | None = Field(
-        default=None, description="The weights it has loaded, or null if it has none or did not answer."
-    )
-    detail: str = Field(default="", description="Why the service is not ready; empty when it is.")
-    replicas: int | None = Field(
-        default=None, ge=1, description="Most replicas that the service may have, or null if it does not say."
-    )
-    calls: int | None = Field(
-        default=None,
-        ge=1,
-        description="Number of calls at once that keep all these replicas busy, or null if it does not say; "
-        "the gateway makes no more.",
-    )
-    occupancy: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Share of the rows of its network's calls that were used lately by the replica that "
-        "answers, or null if it does not say; only the editor does.",
-    )
-    capabilities: Capabilities | None = Field(
-        default=None, description="What it can do, or null if it does not say; only the editor does."
-    )
+    service: str
+    """Name of the service, such as `editor`."""
+    ready: bool
+    """Whether the service accepts requests now."""
+    model: ModelIdentity | None = None
+    """The weights it has loaded, or null if it has none or did not answer."""
+    detail: str = ""
+    """Why the service is not ready; empty when it is."""
+    replicas: int | None = Field(default=None, ge=1)
+    """Most replicas that the service may have, or null if it does not say."""
+    calls: int | None = Field(default=None, ge=1)
+    """Number of calls at once that keep all these replicas busy, or null if it does not say; the gateway
+    makes no more."""
+    occupancy: float | None = Field(default=None, ge=0, le=1)
+    """Share of the rows of its network's calls that were used lately by the replica that answers, or null if
+    it does not say; only the editor does."""
+    capabilities: Capabilities | None = None
+    """What it can do, or null if it does not say; only the editor does."""

@@ -16,51 +16,62 @@ _DESCRIBED_IN = {"local": "config.json", "hf": "preprocessor_config.json"}
 class ConfusedClasses(ResponseBody):
     """A class that is taken for another one."""
 
-    label: str = Field(description="The true class.")
-    answer: str = Field(description="What it is taken for.")
-    images: int = Field(ge=1, description="Number of images.")
+    label: str
+    """The true class."""
+    answer: str
+    """What it is taken for."""
+    images: int = Field(ge=1)
+    """Number of images."""
 
 
 class Mistake(ResponseBody):
     """An image that is answered wrong."""
 
-    image: BlobRef = Field(description="SHA-256 of the image.")
-    source: str = Field(description="Id of the image in its dataset.")
-    label: str = Field(description="The true class.")
-    answer: str = Field(description="The most probable class.")
-    p: float = Field(description="Probability of the answer, in [0, 1].")
+    image: BlobRef
+    """SHA-256 of the image."""
+    source: str
+    """Id of the image in its dataset."""
+    label: str
+    """The true class."""
+    answer: str
+    """The most probable class."""
+    p: float
+    """Probability of the answer, in [0, 1]."""
 
 
 class BetterPreparation(ResponseBody):
     """Another preparation of a classifier's images, with which it does much better."""
 
-    name: str = Field(description="The preparation, in words.")
-    accuracy: Estimate = Field(description="Its share of right answers, of the same images.")
+    name: str
+    """The preparation, in words."""
+    accuracy: Estimate
+    """Its share of right answers, of the same images."""
 
 
 class ClassifierBaseline(ResponseBody):
     """The answers of one classifier to some of the images as they are."""
 
-    classifier: str = Field(description="Name of the classifier.")
-    accuracy: Estimate = Field(description="Share of the images whose most probable class is the true one.")
-    of: int = Field(ge=1, description="Number of images of the dataset that the run takes.")
-    unanswered: int = Field(default=0, description="Number of further images on which it failed.")
-    detail: str | None = Field(default=None, description="Why it failed on most of these, or null.")
-    confusions: list[ConfusedClasses] = Field(
-        default=[], description="The most frequent confusions, at most ten."
-    )
-    mistakes: list[Mistake] = Field(default=[], description="The surest mistakes, at most six.")
+    classifier: str
+    """Name of the classifier."""
+    accuracy: Estimate
+    """Share of the images whose most probable class is the true one."""
+    of: int = Field(ge=1)
+    """Number of images of the dataset that the run takes."""
+    unanswered: int = 0
+    """Number of further images on which it failed."""
+    detail: str | None = None
+    """Why it failed on most of these, or null."""
+    confusions: list[ConfusedClasses] = []
+    """The most frequent confusions, at most ten."""
+    mistakes: list[Mistake] = []
+    """The surest mistakes, at most six."""
 
-    tried: int | None = Field(
-        default=None,
-        description="Number of other preparations that were tried; 0 where it prepares its images itself, "
-        "null where it is right too often to ask, or the others could not be tried.",
-    )
-    better: BetterPreparation | None = Field(
-        default=None,
-        description="The best of those that are right on at least a tenth more of the images, as shown by an "
-        "exact test at 5 % over all; null if none is.",
-    )
+    tried: int | None = None
+    """Number of other preparations that were tried; 0 where it prepares its images itself, null where it is
+    right too often to ask, or the others could not be tried."""
+    better: BetterPreparation | None = None
+    """The best of those that are right on at least a tenth more of the images, as shown by an exact test at 5
+    % over all; null if none is."""
 
     @property
     def warning(self) -> str | None:

@@ -12,45 +12,44 @@ from counterpose_core.types import ClassifierSpec
 class BugHuntQuestion(BugHuntCreate):
     """``POST /v1/bug-hunts/estimate``: a hunt that is asked about."""
 
-    classifiers: list[ClassifierSpec] = Field(
-        default=[],
-        max_length=128,
-        json_schema_extra=DISTINCT,
-        description="The classifiers to test, which are looked up as for the hunt; without any, only its "
-        "budget is looked at, for one.",
-    )
+    classifiers: list[ClassifierSpec] = Field(default=[], max_length=128, json_schema_extra=DISTINCT)
+    """The classifiers to test, which are looked up as for the hunt; without any, only its budget is looked
+    at, for one."""
 
 
 class BugHuntEstimate(ResponseBody):
     """What a bug hunt would take and what it could find and prove, without creating it."""
 
-    images: int = Field(description="Most images that the hunt would generate.")
-    captions: int = Field(description="Most images that it would caption.")
-    minutes: float | None = Field(
-        description="Minutes that they would take at the median rate of this gateway's earlier hunts, or "
-        "null if there are none."
-    )
-    fastest: float | None = Field(description="The same at the rate of the fastest of them.")
-    slowest: float | None = Field(description="The same at the rate of the slowest of them.")
-    runs: int = Field(description="Number of earlier hunts whose rates were taken.")
-    images_in_time: int | None = Field(
-        description="Images that the budget's minutes allow at the median rate, or null where it has none or "
-        "no rate is known."
-    )
-    shares: HuntShares | None = Field(
-        description="How each label's part is spent, by the smaller of both budgets; null if it is too small."
-    )
-    tests: int = Field(description="Most descriptions that are tested together on held-out images.")
-    power: float = Field(description="Probability with which the rates below are found and proven.")
-    findable: float | None = Field(
-        description="Smallest failure rate of the label alone of which two failures are seen, without which "
-        "nothing can be described; null if no rate is, or nothing is searched."
-    )
-    provable: float | None = Field(
-        description="Smallest failure rate of a description that held-out images prove where the label alone "
-        "never fails; null if they prove none."
-    )
-    reason: str | None = Field(description="Why nothing can be found or proven, or null if something can.")
+    images: int
+    """Most images that the hunt would generate."""
+    captions: int
+    """Most images that it would caption."""
+    minutes: float | None
+    """Minutes that they would take at the median rate of this gateway's earlier hunts, or null if there are
+    none."""
+    fastest: float | None
+    """The same at the rate of the fastest of them."""
+    slowest: float | None
+    """The same at the rate of the slowest of them."""
+    runs: int
+    """Number of earlier hunts whose rates were taken."""
+    images_in_time: int | None
+    """Images that the budget's minutes allow at the median rate, or null where it has none or no rate is
+    known."""
+    shares: HuntShares | None
+    """How each label's part is spent, by the smaller of both budgets; null if it is too small."""
+    tests: int
+    """Most descriptions that are tested together on held-out images."""
+    power: float
+    """Probability with which the rates below are found and proven."""
+    findable: float | None
+    """Smallest failure rate of the label alone of which two failures are seen, without which nothing can be
+    described; null if no rate is, or nothing is searched."""
+    provable: float | None
+    """Smallest failure rate of a description that held-out images prove where the label alone never fails;
+    null if they prove none."""
+    reason: str | None
+    """Why nothing can be found or proven, or null if something can."""
 
     def __str__(self) -> str:
         took = "minutes unknown: no earlier hunt to go by"

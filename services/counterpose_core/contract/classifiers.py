@@ -37,9 +37,9 @@ class FunctionsOfCaller(ClientBody):
         repr=False,
         # A run is stored without them: its items have the same keys as without this field.
         exclude_if=lambda functions: not functions,
-        description="Address of each of the classifiers that is a function of the caller's own program, "
-        "by its name. It is kept apart from the run, and no answer repeats it.",
     )
+    """Address of each of the classifiers that is a function of the caller's own program, by its name. It is
+    kept apart from the run, and no answer repeats it."""
 
 
 def _is_empty(label_map: dict[str, list[str]]) -> bool:
@@ -50,14 +50,10 @@ def _is_empty(label_map: dict[str, list[str]]) -> bool:
 class MappedClassifiers(FunctionsOfCaller):
     """Classifiers whose own classes may be called otherwise than the dataset's."""
 
-    label_map: dict[ClassName, list[ClassName]] = Field(
-        default={},
-        max_length=10_000,
-        exclude_if=_is_empty,
-        description="For a class of the dataset, those of a classifier's classes whose probabilities are "
-        'summed, such as `{"boat": ["speedboat", "canoe"]}`. It precedes the services\' own label map. A '
-        "classifier that has none of them, but one of the dataset's name, is asked for that one.",
-    )
+    label_map: dict[ClassName, list[ClassName]] = Field(default={}, max_length=10_000, exclude_if=_is_empty)
+    """For a class of the dataset, those of a classifier's classes whose probabilities are summed, such as
+    `{"boat": ["speedboat", "canoe"]}`. It precedes the services' own label map. A classifier that has none of
+    them, but one of the dataset's name, is asked for that one."""
 
     @field_validator("label_map")
     @classmethod
@@ -72,7 +68,8 @@ class MappedClassifiers(FunctionsOfCaller):
 class ClassifiersUnderTest(MappedClassifiers):
     """The classifiers of a run, some of which the caller's own program may serve."""
 
-    classifiers: list[ClassifierSpec] = Field(description="The classifiers to test.")
+    classifiers: list[ClassifierSpec]
+    """The classifiers to test."""
 
     @model_validator(mode="after")
     def _each_function_is_tested(self) -> Self:
@@ -89,9 +86,9 @@ class FunctionsAsWritten(ClassifiersUnderTest):
         max_length=64,
         # A run of other classifiers is stored as it was without this field.
         exclude_if=lambda specs: not specs,
-        description="What the caller wrote for each of the `functions`, such as `py:module:function`, or "
-        "null for an object of a program, which no command line takes; reports repeat the command by it.",
     )
+    """What the caller wrote for each of the `functions`, such as `py:module:function`, or null for an object
+    of a program, which no command line takes; reports repeat the command by it."""
 
     @model_validator(mode="after")
     def _each_spec_is_of_a_classifier(self) -> Self:
@@ -103,31 +100,19 @@ class FunctionsAsWritten(ClassifiersUnderTest):
 class ClassifyRequest(RequestBody):
     """``POST /v1/classify``: images to predict the class of."""
 
-    classifier: ClassifierSpec = Field(description="The classifier to run.")
-    images: list[ImageRef] = Field(
-        min_length=1,
-        max_length=MAX_BATCH,
-        description="SHA-256 of each image to classify, or a recipe by which it is made of a stored one: "
-        "`source/operation/level/seed/size/mask/other`, the last two of them digests or `-`.",
-    )
-    classes: list[str] = Field(
-        min_length=1,
-        max_length=10_000,
-        description="Class names to predict over; probabilities come back in this order.",
-    )
-    function: FUNCTION = Field(
-        default=None,
-        repr=False,
-        exclude_if=_is_none,
-        description="Address of the classifier, where it is a function of the program that asked for the "
-        "run; null for any other.",
-    )
-    label_map: dict[str, list[str]] = Field(
-        default={},
-        exclude_if=_is_empty,
-        description="For a requested class, the classes of the head whose probabilities it sums, instead of "
-        "the one that has its name; it precedes the service's own label map.",
-    )
+    classifier: ClassifierSpec
+    """The classifier to run."""
+    images: list[ImageRef] = Field(min_length=1, max_length=MAX_BATCH)
+    """SHA-256 of each image to classify, or a recipe by which it is made of a stored one:
+    `source/operation/level/seed/size/mask/other`, the last two of them digests or `-`."""
+    classes: list[str] = Field(min_length=1, max_length=10_000)
+    """Class names to predict over; probabilities come back in this order."""
+    function: FUNCTION = Field(default=None, repr=False, exclude_if=_is_none)
+    """Address of the classifier, where it is a function of the program that asked for the run; null for any
+    other."""
+    label_map: dict[str, list[str]] = Field(default={}, exclude_if=_is_empty)
+    """For a requested class, the classes of the head whose probabilities it sums, instead of the one that has
+    its name; it precedes the service's own label map."""
     prepared: (
         Annotated[
             str,
@@ -135,14 +120,10 @@ class ClassifyRequest(RequestBody):
             TextForm("must be one of the preparations of the classifier's description, such as blue-first"),
         ]
         | None
-    ) = Field(
-        default=None,
-        exclude_if=_is_none,
-        description="Another preparation of its images, by a name of the classifier's description, or null.",
-    )
-    features: bool = Field(
-        default=False, description="Whether to return also the features that the classifier's head reads."
-    )
+    ) = Field(default=None, exclude_if=_is_none)
+    """Another preparation of its images, by a name of the classifier's description, or null."""
+    features: bool = False
+    """Whether to return also the features that the classifier's head reads."""
 
     @property
     def address(self) -> str | None:
@@ -155,22 +136,16 @@ class ClassifyRequest(RequestBody):
 class Prediction(ResponseBody):
     """What a classifier predicts for one image."""
 
-    probabilities: list[float] = Field(
-        description="Probability of each requested class, in [0, 1]. They sum to the probability that the "
-        "head assigns to these classes."
-    )
-    top: list[int] = Field(description="Indices of the five most probable classes, best first.")
-    features: list[float] | None = Field(
-        default=None,
-        description="Features that the classifier's head reads, or null if they were not requested or there "
-        "are none.",
-    )
-    pixels: PixelDigest | None = Field(
-        default=None,
-        exclude_if=_is_none,
-        description="SHA-256 of the pixels that the classifier made of a recipe, or null where it made none "
-        "or does not say.",
-    )
+    probabilities: list[float]
+    """Probability of each requested class, in [0, 1]. They sum to the probability that the head assigns to
+    these classes."""
+    top: list[int]
+    """Indices of the five most probable classes, best first."""
+    features: list[float] | None = None
+    """Features that the classifier's head reads, or null if they were not requested or there are none."""
+    pixels: PixelDigest | None = Field(default=None, exclude_if=_is_none)
+    """SHA-256 of the pixels that the classifier made of a recipe, or null where it made none or does not
+    say."""
 
 
 class ClassifyResponse(CostedBatchResponse[Prediction]):
@@ -180,10 +155,10 @@ class ClassifyResponse(CostedBatchResponse[Prediction]):
 class DescribeRequest(RequestBody):
     """``POST /v1/describe``: ask for a `ClassifierDescription` of any classifier, listed or not."""
 
-    classifier: ClassifierSpec = Field(description="The classifier to describe.")
-    function: FUNCTION = Field(
-        default=None, repr=False, exclude_if=_is_none, description="Its address, as in `ClassifyRequest`."
-    )
+    classifier: ClassifierSpec
+    """The classifier to describe."""
+    function: FUNCTION = Field(default=None, repr=False, exclude_if=_is_none)
+    """Its address, as in `ClassifyRequest`."""
 
 
 ClassifierTrait = Literal["architecture", "parameters", "resolution", "training"]
@@ -193,33 +168,25 @@ ClassifierTrait = Literal["architecture", "parameters", "resolution", "training"
 class ClassifierDescription(ResponseBody):
     """A classifier that can be tested, described from its files without loading the weights."""
 
-    name: str = Field(description="Short name of the classifier.")
-    spec: str = Field(
-        description="What to pass as `classifier`: a name of the suite or a prefixed name such as "
-        "`timm:resnet50`."
-    )
-    architecture: str = Field(default="", description="Architecture, such as `resnet50`; empty if unknown.")
-    classes: list[str] | None = Field(
-        default=None,
-        description="Class names in the order of the classifier's outputs, or null if unknown.",
-    )
-    description: str = Field(
-        default="", description="What the classifier is, in one sentence; empty if unknown."
-    )
-    parameters: int | None = Field(default=None, description="Number of parameters, or null if unknown.")
-    resolution: int | None = Field(
-        default=None, description="Shorter side of the input image in pixels, or null if unknown."
-    )
-    preparations: dict[str, str] = Field(
-        default={},
-        description="Other ways to prepare its images that can be tried, in words, by name; none where it "
-        "prepares them itself.",
-    )
-    training: str = Field(
-        default="",
-        description="Training data and recipe as named by timm's tag of the weights, such as "
-        "`a1_in1k`; empty if unknown.",
-    )
+    name: str
+    """Short name of the classifier."""
+    spec: str
+    """What to pass as `classifier`: a name of the suite or a prefixed name such as `timm:resnet50`."""
+    architecture: str = ""
+    """Architecture, such as `resnet50`; empty if unknown."""
+    classes: list[str] | None = None
+    """Class names in the order of the classifier's outputs, or null if unknown."""
+    description: str = ""
+    """What the classifier is, in one sentence; empty if unknown."""
+    parameters: int | None = None
+    """Number of parameters, or null if unknown."""
+    resolution: int | None = None
+    """Shorter side of the input image in pixels, or null if unknown."""
+    preparations: dict[str, str] = {}
+    """Other ways to prepare its images that can be tried, in words, by name; none where it prepares them
+    itself."""
+    training: str = ""
+    """Training data and recipe as named by timm's tag of the weights, such as `a1_in1k`; empty if unknown."""
 
     def trait(self, name: ClassifierTrait) -> str | int | None:
         """Return the value of a trait, or None if it is unknown."""
@@ -230,7 +197,8 @@ class ClassifierDescription(ResponseBody):
 class ClassifierList(ListBody[ClassifierDescription]):
     """``GET /v1/classifiers``: the classifiers that can be tested."""
 
-    classifiers: list[ClassifierDescription] = Field(description="The classifiers that the suite lists.")
+    classifiers: list[ClassifierDescription]
+    """The classifiers that the suite lists."""
 
     @property
     def _entries(self) -> list[ClassifierDescription]:

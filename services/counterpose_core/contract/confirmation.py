@@ -13,21 +13,26 @@ from counterpose_core.types import EditType, Seed
 class Wording(ResponseBody):
     """Words that an edit takes out of a caption and words that it puts in."""
 
-    removed: str = Field(description="Words to replace; empty to append the added words to the caption.")
-    added: str = Field(description="Words to put in their place; empty to delete the removed words.")
+    removed: str
+    """Words to replace; empty to append the added words to the caption."""
+    added: str
+    """Words to put in their place; empty to delete the removed words."""
 
 
 class SuspectedChange(Wording):
     """A change of words that the screen chose for confirmation; an empty side is left open."""
 
-    edit_type: EditType = Field(description="Factor that the change is about.")
+    edit_type: EditType
+    """Factor that the change is about."""
 
 
 class Condition(ResponseBody):
     """A phrase of captions, and the factor that it belongs to."""
 
-    edit_type: EditType = Field(description="Factor that the phrase belongs to.")
-    words: str = Field(description="The phrase.")
+    edit_type: EditType
+    """Factor that the phrase belongs to."""
+    words: str
+    """The phrase."""
 
 
 ShownConditions = Literal["first", "second", "both"]
@@ -37,38 +42,28 @@ ShownConditions = Literal["first", "second", "both"]
 class ConjunctionPart(ResponseBody):
     """One of the three images that show two conditions: each by itself, and both together."""
 
-    conditions: list[Condition] = Field(
-        min_length=2,
-        max_length=2,
-        description="The two conditions that may hurt together, and neither alone.",
-    )
-    shows: ShownConditions = Field(description="Which of them this image shows.")
+    conditions: list[Condition] = Field(min_length=2, max_length=2)
+    """The two conditions that may hurt together, and neither alone."""
+    shows: ShownConditions
+    """Which of them this image shows."""
 
 
 class Instruction(ResponseBody):
     """What a later stage of a stress test asks of one item; a placebo has no change."""
 
-    change: SuspectedChange | None = Field(
-        default=None, description="The change to confirm, or null where the item is a control."
-    )
-    wording: Wording | None = Field(
-        default=None, description="The words by which this image shows it, or null for a control."
-    )
-    conjunction: ConjunctionPart | None = Field(
-        default=None,
-        description="The conditions that the image is to show, or null if it is about one change.",
-    )
-    second_wording: Wording | None = Field(
-        default=None, description="Words to change after those of `wording`, or null if that is all."
-    )
-    classifiers: list[str] = Field(
-        default=[], description="The classifiers that the screen suspects of losing under the change."
-    )
-    draw: Seed | None = Field(
-        default=None,
-        description="Number of the draw, from 1: the image is made by the run's `redraw` settings from noise "
-        "of its own. Null where it is made by the run's preset, once for each source image.",
-    )
+    change: SuspectedChange | None = None
+    """The change to confirm, or null where the item is a control."""
+    wording: Wording | None = None
+    """The words by which this image shows it, or null for a control."""
+    conjunction: ConjunctionPart | None = None
+    """The conditions that the image is to show, or null if it is about one change."""
+    second_wording: Wording | None = None
+    """Words to change after those of `wording`, or null if that is all."""
+    classifiers: list[str] = []
+    """The classifiers that the screen suspects of losing under the change."""
+    draw: Seed | None = None
+    """Number of the draw, from 1: the image is made by the run's `redraw` settings from noise of its own.
+    Null where it is made by the run's preset, once for each source image."""
 
 
 WordingScope = Literal["plain", "replaced", "mixed"]
@@ -85,30 +80,29 @@ several pairs of each image, made from noise of their own, so the test speaks of
 class ConfirmationPlan(ResponseBody):
     """How a stress test divides its source images between the screen and the confirmation."""
 
-    screened: int = Field(description="Number of source images that the screen edits.")
-    fresh: int = Field(description="Number of source images that are kept for confirmation.")
-    budget: int = Field(
-        description="Most items that the stages after the first may have; with it the run has no more "
-        "items than a test of all its source images in one stage."
-    )
-    reason: str | None = Field(
-        default=None, description="Why the run has one stage only, or null where it can confirm."
-    )
-    operations: int = Field(
-        default=0,
-        exclude_if=lambda number: not number,
-        description="Number of source images that operations are carried out on, beside the edits; absent "
-        "for none.",
-    )
+    screened: int
+    """Number of source images that the screen edits."""
+    fresh: int
+    """Number of source images that are kept for confirmation."""
+    budget: int
+    """Most items that the stages after the first may have; with it the run has no more items than a test of
+    all its source images in one stage."""
+    reason: str | None = None
+    """Why the run has one stage only, or null where it can confirm."""
+    operations: int = Field(default=0, exclude_if=lambda number: not number)
+    """Number of source images that operations are carried out on, beside the edits; absent for none."""
 
 
 class ConfirmationSummary(ConfirmationPlan):
     """What the confirmation of a stress test did, and by which rules it decides."""
 
-    hypotheses: int = Field(
-        description="Number of pairs of classifier and change that were tested; Holm's correction covers all."
-    )
-    items: int = Field(description="Number of items of the stages after the first.")
-    level: float = Field(description="Level of the tests, family-wise.")
-    least_loss: float = Field(description="Least mean loss of p(true class) of a finding.")
-    margin: float = Field(description="Loss that is ruled out where a change `holds`.")
+    hypotheses: int
+    """Number of pairs of classifier and change that were tested; Holm's correction covers all."""
+    items: int
+    """Number of items of the stages after the first."""
+    level: float
+    """Level of the tests, family-wise."""
+    least_loss: float
+    """Least mean loss of p(true class) of a finding."""
+    margin: float
+    """Loss that is ruled out where a change `holds`."""

@@ -25,175 +25,136 @@ LONGEST_OUTLINE = 20_000
 class Outline(ClientBody):
     """Polygons around an object, in pixels of the image that they were drawn on."""
 
-    width: int = Field(ge=1, le=1_000_000, description="Width of the image in pixels.")
-    height: int = Field(ge=1, le=1_000_000, description="Height of the image in pixels.")
+    width: int = Field(ge=1, le=1_000_000)
+    """Width of the image in pixels."""
+    height: int = Field(ge=1, le=1_000_000)
+    """Height of the image in pixels."""
     polygons: list[Annotated[list[FiniteFloat], Field(min_length=6, max_length=LONGEST_OUTLINE)]] = Field(
-        min_length=1, max_length=1000, description="Their corners: x, y, x, y ..., from the upper left."
+        min_length=1, max_length=1000
     )
+    """Their corners: x, y, x, y ..., from the upper left."""
 
 
 class SourceUpload(ClientBody):
     """One labelled image to add to a dataset."""
 
-    filename: str = Field(
-        min_length=1, max_length=255, description="Name of the file; exports and reports show it."
-    )
-    label: str = Field(min_length=1, max_length=200, description="Class of the image.")
+    filename: str = Field(min_length=1, max_length=255)
+    """Name of the file; exports and reports show it."""
+    label: str = Field(min_length=1, max_length=200)
+    """Class of the image."""
     # 22.5 MB of image: base64 takes four characters for three bytes. An empty one is rejected as an image is.
-    content_base64: str = Field(
-        max_length=30_000_000, description="Bytes of a PNG, JPEG or WebP file in base64."
-    )
-    caption: str | None = Field(
-        default=None,
-        max_length=2000,
-        json_schema_extra={"minLength": 1},
-        description="Caption to use in place of the captioner's, or null to let the captioner write one.",
-    )
-    group: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=200,
-        description="Name that images share which are not independent, such as frames of one video; null "
-        "for an image that stands alone. All images of a group are of one class.",
-    )
-    mask_base64: str | None = Field(
-        default=None,
-        max_length=24_000_000,
-        description="Bytes of a PNG, JPEG or WebP file in base64, as large as the image and light where its "
-        "object is; greys of a PNG are a soft edge. Null for the image's alpha channel, if it has one that "
-        "is not the same everywhere.",
-    )
-    outline: Outline | None = Field(
-        default=None, description="Polygons around the object in the place of a mask, or null for none."
-    )
+    content_base64: str = Field(max_length=30_000_000)
+    """Bytes of a PNG, JPEG or WebP file in base64."""
+    caption: str | None = Field(default=None, max_length=2000, json_schema_extra={"minLength": 1})
+    """Caption to use in place of the captioner's, or null to let the captioner write one."""
+    group: str | None = Field(default=None, min_length=1, max_length=200)
+    """Name that images share which are not independent, such as frames of one video; null for an image that
+    stands alone. All images of a group are of one class."""
+    mask_base64: str | None = Field(default=None, max_length=24_000_000)
+    """Bytes of a PNG, JPEG or WebP file in base64, as large as the image and light where its object is; greys
+    of a PNG are a soft edge. Null for the image's alpha channel, if it has one that is not the same
+    everywhere."""
+    outline: Outline | None = None
+    """Polygons around the object in the place of a mask, or null for none."""
 
 
 class DatasetCreate(ClientBody):
     """``POST /v1/datasets``: an empty dataset, to which images are added later."""
 
-    name: PortableName = Field(
-        description="Name of the dataset, unique among those of your tenant; not one that Windows reserves, "
-        "such as CON."
-    )
+    name: PortableName
+    """Name of the dataset, unique among those of your tenant; not one that Windows reserves, such as CON."""
     classes: list[str] | None = Field(
         default=None,
         max_length=10_000,
         # Only said: an empty list or an empty caption is refused by rules that name the image or the class.
         json_schema_extra=DISTINCT | {"minItems": 1},
-        description="The allowed labels, or null to take the classes from the labels.",
     )
-    expires_in: int | None = Field(
-        default=None,
-        ge=60,
-        le=LONGEST_SECONDS,
-        description="Seconds after which the dataset is deleted, or null for never; of one that exists "
-        "already, null changes nothing.",
-    )
+    """The allowed labels, or null to take the classes from the labels."""
+    expires_in: int | None = Field(default=None, ge=60, le=LONGEST_SECONDS)
+    """Seconds after which the dataset is deleted, or null for never; of one that exists already, null changes
+    nothing."""
 
 
 class DatasetChange(ClientBody):
     """``PATCH /v1/datasets/{name}``: when a dataset ends."""
 
-    expires_in: int | None = Field(
-        ge=60,
-        le=LONGEST_SECONDS,
-        description="Seconds from now after which the dataset is deleted, or null for never.",
-    )
+    expires_in: int | None = Field(ge=60, le=LONGEST_SECONDS)
+    """Seconds from now after which the dataset is deleted, or null for never."""
 
 
 class SourcesAdd(ClientBody):
     """``POST /v1/datasets/{name}/sources``: labelled images to add to a dataset."""
 
-    sources: list[SourceUpload] = Field(
-        min_length=1, max_length=64, description="The labelled images to add."
-    )
+    sources: list[SourceUpload] = Field(min_length=1, max_length=64)
+    """The labelled images to add."""
 
 
 class RejectedSource(ResponseBody):
     """A file that was rejected."""
 
-    filename: str = Field(description="Name of the rejected file.")
-    code: str = Field(description="Error code from the closed list.")
-    detail: str = Field(description="Why the file was rejected.")
-    pointer: str | None = Field(
-        default=None,
-        description="JSON pointer to the image in the request that sent it, or null if there was no such "
-        "request.",
-    )
+    filename: str
+    """Name of the rejected file."""
+    code: str
+    """Error code from the closed list."""
+    detail: str
+    """Why the file was rejected."""
+    pointer: str | None = None
+    """JSON pointer to the image in the request that sent it, or null if there was no such request."""
 
 
 class SourcesAdded(ResponseBody):
     """Answer to `SourcesAdd`."""
 
-    added: int = Field(description="Number of images that were added.")
-    rejected: list[RejectedSource] = Field(
-        default=[], description="The files that were rejected, with the reason."
-    )
+    added: int
+    """Number of images that were added."""
+    rejected: list[RejectedSource] = []
+    """The files that were rejected, with the reason."""
 
 
 class Source(ResponseBody):
     """A labelled image of a dataset."""
 
-    id: str = Field(description="Digest of the image's content and label.")
-    image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    label: str = Field(description="Class of the image.")
-    filename: str = Field(description="Name of the file it was uploaded as.")
-    caption: str | None = Field(
-        default=None, description="Caption that was uploaded with it, or null if there was none."
-    )
-    group: str | None = Field(
-        default=None,
-        description="Group of images that are not independent, such as frames of one video, or null if the "
-        "image stands alone.",
-    )
-    width: int = Field(description="Width in pixels.")
-    height: int = Field(description="Height in pixels.")
-    mask: BlobRef | None = Field(
-        default=None,
-        exclude_if=lambda mask: mask is None,
-        description="SHA-256 of the mask in the store, light where the object is; absent if there is none.",
-    )
+    id: str
+    """Digest of the image's content and label."""
+    image: BlobRef
+    """SHA-256 of the image in the store."""
+    label: str
+    """Class of the image."""
+    filename: str
+    """Name of the file it was uploaded as."""
+    caption: str | None = None
+    """Caption that was uploaded with it, or null if there was none."""
+    group: str | None = None
+    """Group of images that are not independent, such as frames of one video, or null if the image stands
+    alone."""
+    width: int
+    """Width in pixels."""
+    height: int
+    """Height in pixels."""
+    mask: BlobRef | None = Field(default=None, exclude_if=lambda mask: mask is None)
+    """SHA-256 of the mask in the store, light where the object is; absent if there is none."""
 
 
 class ImportCreate(ClientBody):
     """``POST /v1/datasets/{name}/import``: fill a dataset from a URL."""
 
-    url: str = Field(
-        min_length=1,
-        max_length=2000,
-        description="Where the images are: tar shards (`s3://bucket/shard-{000000..000099}.tar`, or the "
-        "`.json` index of `wids`), a folder with a subfolder for each class, or Parquet files, such as "
-        "`hf://datasets/org/name`. The operator says which addresses are allowed.",
-    )
-    layout: Layout | None = Field(
-        default=None, description="How the images are laid out, or null to tell it from the URL."
-    )
+    url: str = Field(min_length=1, max_length=2000)
+    """Where the images are: tar shards (`s3://bucket/shard-{000000..000099}.tar`, or the `.json` index of
+    `wids`), a folder with a subfolder for each class, or Parquet files, such as `hf://datasets/org/name`. The
+    operator says which addresses are allowed."""
+    layout: Layout | None = None
+    """How the images are laid out, or null to tell it from the URL."""
     classes: list[str] | None = Field(
-        default=None,
-        max_length=10_000,
-        json_schema_extra=DISTINCT | {"minItems": 1},
-        description="The allowed labels, in the order of the numbers that stand for them; null to take them "
-        "from `classes.json` or `classes.txt` beside the shards, the Parquet file, or the labels.",
+        default=None, max_length=10_000, json_schema_extra=DISTINCT | {"minItems": 1}
     )
-    split: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=100,
-        description="Split of Parquet files whose names say which they belong to, such as `train`.",
-    )
-    image_column: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=200,
-        description="Column of the image in Parquet files; null for the one that is an image.",
-    )
-    label_column: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=200,
-        description="Column of the label in Parquet files, or its key in the `.json` members of a tar; null "
-        "for `label`.",
-    )
+    """The allowed labels, in the order of the numbers that stand for them; null to take them from
+    `classes.json` or `classes.txt` beside the shards, the Parquet file, or the labels."""
+    split: str | None = Field(default=None, min_length=1, max_length=100)
+    """Split of Parquet files whose names say which they belong to, such as `train`."""
+    image_column: str | None = Field(default=None, min_length=1, max_length=200)
+    """Column of the image in Parquet files; null for the one that is an image."""
+    label_column: str | None = Field(default=None, min_length=1, max_length=200)
+    """Column of the label in Parquet files, or its key in the `.json` members of a tar; null for `label`."""
     revision: (
         Annotated[
             str,
@@ -201,41 +162,47 @@ class ImportCreate(ClientBody):
             TextForm("must be a branch, a tag or a commit: letters, digits, dots, dashes and slashes"),
         ]
         | None
-    ) = Field(
-        default=None,
-        description="Branch, tag or commit of a dataset on the Hugging Face hub; null for the newest.",
-    )
+    ) = None
+    """Branch, tag or commit of a dataset on the Hugging Face hub; null for the newest."""
 
 
 class FailedShard(ResponseBody):
     """A shard that could not be read to its end."""
 
-    shard: str = Field(description="Address of the shard.")
-    code: str = Field(description="Error code from the closed list.")
-    detail: str = Field(description="What happened to the shard, and what to do.")
+    shard: str
+    """Address of the shard."""
+    code: str
+    """Error code from the closed list."""
+    detail: str
+    """What happened to the shard, and what to do."""
 
 
 class DatasetImport(ResponseBody):
     """How a dataset is imported from a URL, and how far that has come."""
 
-    url: str = Field(description="Where the images come from.")
-    layout: Layout = Field(description="How they are laid out there.")
-    state: ImportState = Field(
-        description="`listing` while shards are still found, `importing`, `done`, or `failed`: what was "
-        "taken in until then is kept, and the same request goes on with the rest."
-    )
-    shards: int = Field(description="Number of shards that were found so far.")
-    shards_done: int = Field(description="Number of shards that were read to their end.")
-    shards_failed: int = Field(description="Number of shards that could not be read.")
-    images: int = Field(description="Number of images that were taken in.")
-    n_rejected: int = Field(description="Number of files that were rejected.")
-    rejected: list[RejectedSource] = Field(
-        default=[], description="The first of the rejected files, with the reason."
-    )
-    failed_shards: list[FailedShard] = Field(
-        default=[], description="The first of the shards that could not be read."
-    )
-    problem: Problem | None = Field(default=None, description="Why the import failed, or null if it has not.")
+    url: str
+    """Where the images come from."""
+    layout: Layout
+    """How they are laid out there."""
+    state: ImportState
+    """`listing` while shards are still found, `importing`, `done`, or `failed`: what was taken in until then
+    is kept, and the same request goes on with the rest."""
+    shards: int
+    """Number of shards that were found so far."""
+    shards_done: int
+    """Number of shards that were read to their end."""
+    shards_failed: int
+    """Number of shards that could not be read."""
+    images: int
+    """Number of images that were taken in."""
+    n_rejected: int
+    """Number of files that were rejected."""
+    rejected: list[RejectedSource] = []
+    """The first of the rejected files, with the reason."""
+    failed_shards: list[FailedShard] = []
+    """The first of the shards that could not be read."""
+    problem: Problem | None = None
+    """Why the import failed, or null if it has not."""
 
     @property
     def has_ended(self) -> bool:
@@ -246,29 +213,30 @@ class DatasetImport(ResponseBody):
 class Dataset(ResponseBody):
     """A dataset and its contents."""
 
-    name: str = Field(description="Name of the dataset.")
-    classes: list[str] = Field(description="The classes of the dataset.")
-    n_sources: int = Field(description="Number of labelled images.")
-    digest: str = Field(
-        description="Digest over all images, labels, groups and masks; it changes whenever the dataset does. "
-        "Empty while the dataset is imported."
-    )
-    created_at: dt.datetime = Field(description="When the dataset was created, in UTC.")
-    expires_at: dt.datetime | None = Field(
-        default=None, description="When it is deleted, in UTC, or null for never."
-    )
-    rejected: list[RejectedSource] = Field(
-        default=[], description="Files that were rejected on upload, with the reason."
-    )
-    imported: DatasetImport | None = Field(
-        default=None, description="How it is imported from a URL, or null if it was uploaded."
-    )
+    name: str
+    """Name of the dataset."""
+    classes: list[str]
+    """The classes of the dataset."""
+    n_sources: int
+    """Number of labelled images."""
+    digest: str
+    """Digest over all images, labels, groups and masks; it changes whenever the dataset does. Empty while the
+    dataset is imported."""
+    created_at: dt.datetime
+    """When the dataset was created, in UTC."""
+    expires_at: dt.datetime | None = None
+    """When it is deleted, in UTC, or null for never."""
+    rejected: list[RejectedSource] = []
+    """Files that were rejected on upload, with the reason."""
+    imported: DatasetImport | None = None
+    """How it is imported from a URL, or null if it was uploaded."""
 
 
 class DatasetList(ListBody[Dataset]):
     """``GET /v1/datasets``: the datasets of a gateway."""
 
-    datasets: list[Dataset] = Field(description="The datasets on this gateway.")
+    datasets: list[Dataset]
+    """The datasets on this gateway."""
 
     @property
     def _entries(self) -> list[Dataset]:

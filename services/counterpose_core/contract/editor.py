@@ -10,13 +10,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_va
 from counterpose_core.contract.backend_preset import Fraction, Guidance, SamplingSteps
 from counterpose_core.contract.base import CostedBatchResponse, RequestBody, ResponseBody, Text
 from counterpose_core.contract.editor_presets import EditorPreset
-from counterpose_core.types import (
-    BlobRef,
-    Cost,
-    Decoder,
-    Scheduler,
-    Seed,
-)
+from counterpose_core.types import BlobRef, Cost, Decoder, Scheduler, Seed
 
 GENERATED_KIND = "generated-image"
 """The cache kind under which the store keeps images generated from text, keyed by their own digest."""
@@ -29,35 +23,37 @@ GuidanceOverride = Annotated[
     Field(ge=1.0, le=30.0, description="Scale of classifier-free guidance, or null for the suite's."),
 ]
 SchedulerOverride = Annotated[
-    Scheduler | None,
-    Field(description="Class name of the diffusers scheduler, or null for the suite's."),
+    Scheduler | None, Field(description="Class name of the diffusers scheduler, or null for the suite's.")
 ]
 
 
 class ReconstructItem(RequestBody):
     """An image to make with nothing changed."""
 
-    image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    caption: Text = Field(description="Caption of the image.")
+    image: BlobRef
+    """SHA-256 of the image in the store."""
+    caption: Text
+    """Caption of the image."""
 
 
 class ReconstructRequest(RequestBody):
     """``POST /v1/reconstruct``: make images with nothing changed, as the controls of their edits."""
 
-    items: list[ReconstructItem] = Field(
-        min_length=1, max_length=16, description="The images to reconstruct."
-    )
-    preset: EditorPreset = Field(description="Settings of the editor.")
+    items: list[ReconstructItem] = Field(min_length=1, max_length=16)
+    """The images to reconstruct."""
+    preset: EditorPreset
+    """Settings of the editor."""
 
 
 class Reconstruction(ResponseBody):
     """A reconstructed image."""
 
-    image: BlobRef = Field(description="SHA-256 of the reconstruction in the store.")
-    psnr_db: float = Field(
-        description="Peak signal-to-noise ratio against the image as the editor resized it, in dB."
-    )
-    cost: Cost = Field(default=Cost(), description="Cost of this image.")
+    image: BlobRef
+    """SHA-256 of the reconstruction in the store."""
+    psnr_db: float
+    """Peak signal-to-noise ratio against the image as the editor resized it, in dB."""
+    cost: Cost = Cost()
+    """Cost of this image."""
 
 
 class ReconstructResponse(CostedBatchResponse[Reconstruction]):
@@ -67,31 +63,27 @@ class ReconstructResponse(CostedBatchResponse[Reconstruction]):
 class EditItem(RequestBody):
     """An image to edit."""
 
-    image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    caption: Text = Field(description="Caption of the image.")
-    edited_caption: Text = Field(
-        description="Caption that the edited image should match; the same caption for an edit that changes "
-        "nothing."
-    )
+    image: BlobRef
+    """SHA-256 of the image in the store."""
+    caption: Text
+    """Caption of the image."""
+    edited_caption: Text
+    """Caption that the edited image should match; the same caption for an edit that changes nothing."""
 
 
 class EditRequest(RequestBody):
     """``POST /v1/edit``: one image for each edit and each strength."""
 
-    items: list[EditItem] = Field(min_length=1, max_length=16, description="The edits to make.")
-    preset: EditorPreset = Field(description="Settings of the edits.")
-    strength: tuple[Fraction, ...] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=16,
-        description="Strengths of the preset's sweep to make now, or null for all of them. A later request "
-        "for the others continues from the point where they branch off; the results are the same.",
-    )
-    decoder: Decoder = Field(
-        default="full",
-        description="`full` uses the model's decoder, `preview` the suite's small one; `preview` requires "
-        "a preset with `preview`. A later request with `full` only decodes.",
-    )
+    items: list[EditItem] = Field(min_length=1, max_length=16)
+    """The edits to make."""
+    preset: EditorPreset
+    """Settings of the edits."""
+    strength: tuple[Fraction, ...] | None = Field(default=None, min_length=1, max_length=16)
+    """Strengths of the preset's sweep to make now, or null for all of them. A later request for the others
+    continues from the point where they branch off; the results are the same."""
+    decoder: Decoder = "full"
+    """`full` uses the model's decoder, `preview` the suite's small one; `preview` requires a preset with
+    `preview`. A later request with `full` only decodes."""
 
     @field_validator("strength")
     @classmethod
@@ -120,32 +112,31 @@ class EditRequest(RequestBody):
 class ImageSafety(ResponseBody):
     """What the safety checker says of an image."""
 
-    flagged: bool = Field(description="Whether the image is near one of the checker's concepts.")
-    score: float = Field(
-        description="Cosine with the nearest concept less its threshold; the image is flagged above 0."
-    )
+    flagged: bool
+    """Whether the image is near one of the checker's concepts."""
+    score: float
+    """Cosine with the nearest concept less its threshold; the image is flagged above 0."""
 
 
 class EditVariant(ResponseBody):
     """The edited image at one strength of the sweep."""
 
-    strength: float = Field(
-        description="Its strength: for prompt-to-prompt, the fraction of the steps during which "
-        "self-attention was replaced."
-    )
-    image: BlobRef = Field(description="SHA-256 of the edited image in the store.")
-    safety: ImageSafety | None = Field(
-        default=None, description="What the safety checker says of it, or null where the editor has none."
-    )
+    strength: float
+    """Its strength: for prompt-to-prompt, the fraction of the steps during which self-attention was
+    replaced."""
+    image: BlobRef
+    """SHA-256 of the edited image in the store."""
+    safety: ImageSafety | None = None
+    """What the safety checker says of it, or null where the editor has none."""
 
 
 class EditedImage(ResponseBody):
     """All images of one edit."""
 
-    variants: list[EditVariant] = Field(
-        description="One image for each value of the sweep, in the sweep's order."
-    )
-    cost: Cost = Field(default=Cost(), description="Cost of this edit.")
+    variants: list[EditVariant]
+    """One image for each value of the sweep, in the sweep's order."""
+    cost: Cost = Cost()
+    """Cost of this edit."""
 
 
 class EditResponse(CostedBatchResponse[EditedImage]):
@@ -157,9 +148,8 @@ class GenerationPreset(RequestBody):
 
     steps: SamplingSteps = 50
     guidance: Guidance = 7.5
-    scheduler: Scheduler | None = Field(
-        default=None, description="Class name of the diffusers scheduler, or null for the model's own."
-    )
+    scheduler: Scheduler | None = None
+    """Class name of the diffusers scheduler, or null for the model's own."""
 
     def changed_by(self, body: BaseModel) -> GenerationPreset:
         """Return a copy with the settings that ``body`` sets."""
@@ -174,37 +164,35 @@ class GenerationPreset(RequestBody):
 class GenerateItem(RequestBody):
     """One image to generate; it can be reproduced on its own."""
 
-    prompt: Text = Field(
-        description="Text to generate from; with a `token` it contains the slot `<class>` exactly once."
-    )
-    seed: Seed = Field(description="Seed of the starting noise.")
-    token: BlobRef | None = Field(
-        default=None,
-        description="SHA-256 of the token bundle that fills the slot, or null for a plain prompt.",
-    )
+    prompt: Text
+    """Text to generate from; with a `token` it contains the slot `<class>` exactly once."""
+    seed: Seed
+    """Seed of the starting noise."""
+    token: BlobRef | None = None
+    """SHA-256 of the token bundle that fills the slot, or null for a plain prompt."""
 
 
 class GenerateRequest(RequestBody):
     """``POST /v1/generate``: text-to-image."""
 
-    items: list[GenerateItem] = Field(min_length=1, max_length=64, description="The images to generate.")
+    items: list[GenerateItem] = Field(min_length=1, max_length=64)
+    """The images to generate."""
     steps: SamplingSteps = 50
     guidance: Guidance = 7.5
-    scheduler: Scheduler | None = Field(
-        default=None,
-        description="Class name of the diffusers scheduler, which uses the noise levels of the model's "
-        "configuration; null for DDIM, or for consistency sampling with a distilled model.",
-    )
+    scheduler: Scheduler | None = None
+    """Class name of the diffusers scheduler, which uses the noise levels of the model's configuration; null
+    for DDIM, or for consistency sampling with a distilled model."""
 
 
 class GeneratedImage(ResponseBody):
     """A generated image."""
 
-    image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    cost: Cost = Field(default=Cost(), description="Cost of this image.")
-    safety: ImageSafety | None = Field(
-        default=None, description="What the safety checker says of it, or null where the editor has none."
-    )
+    image: BlobRef
+    """SHA-256 of the image in the store."""
+    cost: Cost = Cost()
+    """Cost of this image."""
+    safety: ImageSafety | None = None
+    """What the safety checker says of it, or null where the editor has none."""
 
 
 class GenerateResponse(CostedBatchResponse[GeneratedImage]):

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict
+
+from counterpose_core.field_descriptions import Described
 
 EditorBackend = Literal["prompt-to-prompt"]
 """How an editor makes its images; a preset names the one that its settings are for."""
@@ -18,22 +20,29 @@ Ability = Literal[
 """The name of something that an editor can do."""
 
 
-class Capabilities(BaseModel):
+class Capabilities(Described):
     """What an editor can do; what it does not declare, it cannot."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    reconstruct: bool = Field(
-        default=False, description="Returns an image with nothing changed, by the path that its edits take."
-    )
-    captions: bool = Field(default=False, description="Edits by a caption and the caption to match.")
-    instruction: bool = Field(default=False, description="Edits by a sentence that says what to change.")
-    transform: bool = Field(default=False, description="Edits by a named operation and its level.")
-    mask: bool = Field(default=False, description="Keeps everything outside a region, or inside it.")
-    levels: bool = Field(default=False, description="Has an ordered axis of strengths.")
-    tokens: bool = Field(default=False, description="Learns a word from images.")
-    draw: bool = Field(default=False, description="Makes images from text alone.")
-    seeded: bool = Field(default=False, description="Returns the same image for the same request.")
+    reconstruct: bool = False
+    """Returns an image with nothing changed, by the path that its edits take."""
+    captions: bool = False
+    """Edits by a caption and the caption to match."""
+    instruction: bool = False
+    """Edits by a sentence that says what to change."""
+    transform: bool = False
+    """Edits by a named operation and its level."""
+    mask: bool = False
+    """Keeps everything outside a region, or inside it."""
+    levels: bool = False
+    """Has an ordered axis of strengths."""
+    tokens: bool = False
+    """Learns a word from images."""
+    draw: bool = False
+    """Makes images from text alone."""
+    seeded: bool = False
+    """Returns the same image for the same request."""
 
     def can(self, ability: Ability) -> bool:
         """Return whether this ability is declared."""

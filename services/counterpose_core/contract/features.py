@@ -16,8 +16,10 @@ _BYTES = 2
 class FeatureVector(ResponseBody):
     """A unit vector in half precision; cosines are accurate to about 0.001."""
 
-    width: int = Field(ge=1, description="Number of components.")
-    float16: str = Field(description="Base64 of the components as little-endian IEEE half-precision floats.")
+    width: int = Field(ge=1)
+    """Number of components."""
+    float16: str
+    """Base64 of the components as little-endian IEEE half-precision floats."""
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> Self:
@@ -50,9 +52,7 @@ class FeatureVector(ResponseBody):
 class WordFeatures(ResponseBody):
     """CLIP's text features of the words that an edit changed."""
 
-    removed: FeatureVector | None = Field(
-        default=None, description="Features of the removed words, or null if none were removed."
-    )
-    added: FeatureVector | None = Field(
-        default=None, description="Features of the added words, or null if none were added."
-    )
+    removed: FeatureVector | None = None
+    """Features of the removed words, or null if none were removed."""
+    added: FeatureVector | None = None
+    """Features of the added words, or null if none were added."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from counterpose_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
+from counterpose_core.contract.base import ClientBody, Distinct, ResponseBody
 from counterpose_core.contract.classifiers import MappedClassifiers
 from counterpose_core.contract.recipes import ImageRef
 from counterpose_core.contract.runs import PredictionPair, Provenance, RequestCounts, RunItem, RunSummary
@@ -27,21 +27,19 @@ TOLERANCE = 0.10
 class RegressionSetOf(ClientBody):
     """``POST /v1/gates/freeze``: the run whose pairs are frozen."""
 
-    baseline: str = Field(
-        min_length=1, max_length=64, description="Id of the ended stress test or shift benchmark."
-    )
+    baseline: str = Field(min_length=1, max_length=64)
+    """Id of the ended stress test or shift benchmark."""
 
 
 class UntestedClasses(ResponseBody):
     """The classes that have too few source images under one change for a test of their own."""
 
-    change: str | None = Field(
-        description="What differs from the source images, or null for the source images themselves."
-    )
-    sources: dict[str, int] = Field(
-        description="Number of independent source images of each of these classes, which may be 0."
-    )
-    classes: int = Field(ge=1, description="Number of all classes of the set.")
+    change: str | None
+    """What differs from the source images, or null for the source images themselves."""
+    sources: dict[str, int]
+    """Number of independent source images of each of these classes, which may be 0."""
+    classes: int = Field(ge=1)
+    """Number of all classes of the set."""
 
     def __str__(self) -> str:
         images = ", ".join(f"{label} {number}" for label, number in self.sources.items())
@@ -51,19 +49,25 @@ class UntestedClasses(ResponseBody):
 class RegressionSet(ResponseBody):
     """The frozen pairs of a run by their digest: a gate that names it compares the same images for ever."""
 
-    baseline: str = Field(description="Id of the run that made the pairs.")
-    kind: RunKind = Field(description="Kind of that run.")
-    suite: str = Field(description="Name of the model suite that made them.")
-    digest: BlobRef = Field(description="SHA-256 of the pairs.")
-    pairs: int = Field(ge=0, description="Number of pairs of a source image and its counterfactual.")
-    sources: int = Field(ge=0, description="Number of independent source images.")
-    changes: dict[str, int] = Field(description="Number of independent source images of each change.")
-    classifiers: list[str] = Field(description="The classifiers of that run; a single one is the incumbent.")
-    untested: list[UntestedClasses] | None = Field(
-        default=None,
-        description="By change, the classes on fewer than 20 independent source images: no test can find a "
-        "regression of theirs alone. Null in files of earlier versions.",
-    )
+    baseline: str
+    """Id of the run that made the pairs."""
+    kind: RunKind
+    """Kind of that run."""
+    suite: str
+    """Name of the model suite that made them."""
+    digest: BlobRef
+    """SHA-256 of the pairs."""
+    pairs: int = Field(ge=0)
+    """Number of pairs of a source image and its counterfactual."""
+    sources: int = Field(ge=0)
+    """Number of independent source images."""
+    changes: dict[str, int]
+    """Number of independent source images of each change."""
+    classifiers: list[str]
+    """The classifiers of that run; a single one is the incumbent."""
+    untested: list[UntestedClasses] | None = None
+    """By change, the classes on fewer than 20 independent source images: no test can find a regression of
+    theirs alone. Null in files of earlier versions."""
 
     def __str__(self) -> str:
         changes = ", ".join(f"{name} {number}" for name, number in self.changes.items())
@@ -88,35 +92,18 @@ class RegressionSet(ResponseBody):
 class GateCreate(MappedClassifiers):
     """``POST /v1/gates``: whether candidates regress against the incumbent on the pairs of a run."""
 
-    baseline: str = Field(
-        min_length=1,
-        max_length=64,
-        description="Id of the ended stress test or shift benchmark whose counterfactuals are the set.",
-    )
-    digest: BlobRef | None = Field(
-        default=None,
-        description="SHA-256 of the set when it was frozen: other pairs are refused. Null accepts any.",
-    )
-    classifiers: list[ClassifierSpec] = Field(
-        min_length=1, max_length=16, json_schema_extra=DISTINCT, description="The candidates."
-    )
-    incumbent: ClassifierSpec | None = Field(
-        default=None,
-        description="The classifier that they are compared with; null for the only one of the baseline.",
-    )
-    tolerance: float = Field(
-        default=TOLERANCE,
-        ge=0.0,
-        le=1.0,
-        description="The regression that is allowed, as a fraction of the images.",
-    )
-    seed: Seed = Field(description="Seed of every random draw.")
-
-    @field_validator("classifiers")
-    @classmethod
-    def _distinct(cls, values: list[str]) -> list[str]:
-        require_distinct(values)
-        return values
+    baseline: str = Field(min_length=1, max_length=64)
+    """Id of the ended stress test or shift benchmark whose counterfactuals are the set."""
+    digest: BlobRef | None = None
+    """SHA-256 of the set when it was frozen: other pairs are refused. Null accepts any."""
+    classifiers: Distinct[list[ClassifierSpec]] = Field(min_length=1, max_length=16)
+    """The candidates."""
+    incumbent: ClassifierSpec | None = None
+    """The classifier that they are compared with; null for the only one of the baseline."""
+    tolerance: float = Field(default=TOLERANCE, ge=0.0, le=1.0)
+    """The regression that is allowed, as a fraction of the images."""
+    seed: Seed
+    """Seed of every random draw."""
 
     @model_validator(mode="after")
     def _each_function_is_compared(self) -> Self:
@@ -128,87 +115,86 @@ class GateCreate(MappedClassifiers):
 class GateConfig(ResponseBody):
     """Everything that a gate depends on, fixed when its run is created."""
 
-    request: GateCreate = Field(description="The request that created the run.")
-    regression_set: RegressionSet = Field(description="The pairs that are classified.")
-    incumbent: str = Field(description="The classifier that the candidates are compared with.")
-    suite: str = Field(description="Name of the model suite.")
-    versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
-    classes: list[str] = Field(description="The classes among which the classifiers choose.")
-    notes: list[str] = Field(default=[], description="What the gate cannot show, however it comes out.")
+    request: GateCreate
+    """The request that created the run."""
+    regression_set: RegressionSet
+    """The pairs that are classified."""
+    incumbent: str
+    """The classifier that the candidates are compared with."""
+    suite: str
+    """Name of the model suite."""
+    versions: dict[str, str]
+    """Versions of the software that planned the run, by package."""
+    classes: list[str]
+    """The classes among which the classifiers choose."""
+    notes: list[str] = []
+    """What the gate cannot show, however it comes out."""
 
 
 class GateInstruction(ResponseBody):
     """The pair of an item, whose source image is the item's own."""
 
-    image: ImageRef = Field(
-        description="SHA-256 of the counterfactual, or the recipe by which an operation makes it."
-    )
-    control: ImageRef | None = Field(
-        default=None,
-        exclude_if=lambda control: control is None,
-        description="Recipe of the source image at its working size, with which an operation is compared; "
-        "null where it is compared with the source image itself.",
-    )
-    change: str = Field(description="What differs from the source image.")
-    unit: str = Field(description="The independent source image that the pair counts for.")
+    image: ImageRef
+    """SHA-256 of the counterfactual, or the recipe by which an operation makes it."""
+    control: ImageRef | None = Field(default=None, exclude_if=lambda control: control is None)
+    """Recipe of the source image at its working size, with which an operation is compared; null where it is
+    compared with the source image itself."""
+    change: str
+    """What differs from the source image."""
+    unit: str
+    """The independent source image that the pair counts for."""
 
 
 class GateResult(Provenance):
     """The answers to the two images of a pair."""
 
-    predictions: dict[str, PredictionPair] = Field(
-        default={}, description="Predictions for the counterfactual, by classifier."
-    )
-    original_predictions: dict[str, PredictionPair] = Field(
-        default={}, description="Predictions for the source image, by classifier."
-    )
-    unanswered: dict[str, str] = Field(
-        default={}, description="Why a classifier has no prediction for one of the images, by classifier."
-    )
+    predictions: dict[str, PredictionPair] = {}
+    """Predictions for the counterfactual, by classifier."""
+    original_predictions: dict[str, PredictionPair] = {}
+    """Predictions for the source image, by classifier."""
+    unanswered: dict[str, str] = {}
+    """Why a classifier has no prediction for one of the images, by classifier."""
 
 
 class GateItem(RunItem[GateResult]):
     """One pair of a gate."""
 
-    instruction: GateInstruction | None = Field(
-        default=None, description="The pair; null only in damaged runs."
-    )
+    instruction: GateInstruction | None = None
+    """The pair; null only in damaged runs."""
 
 
 class GateCell(ResponseBody):
     """One candidate under one change, or on the source images themselves; each source image weighs 1."""
 
-    classifier: str = Field(description="The candidate.")
-    change: str | None = Field(
-        description="What differs from the source images, or null for the source images themselves."
-    )
-    label: str | None = Field(
-        default=None,
-        description="The class that the cell is of, or null for all classes. Cells of single classes are "
-        "tested too, and listed where they fail.",
-    )
-    state: CellState = Field(description="What the cell says.")
-    regression: Estimate = Field(
-        description="The candidate's share of wrong answers less the incumbent's, with its 95 % interval; n "
-        "counts source images."
-    )
-    p_adjusted: float | None = Field(
-        description="One-sided p of a regression above the tolerance, after Holm's correction over all "
-        "tested cells; null where none was tested."
-    )
-    candidate: Estimate = Field(description="The candidate's share of wrong answers.")
-    incumbent: Estimate = Field(description="The incumbent's share of wrong answers.")
-    drop: Estimate | None = Field(
-        description="The candidate's drop of accuracy from the source images less the incumbent's, which is "
-        "not judged; null for the source images themselves."
-    )
-    pairs: int = Field(description="Number of planned pairs, or of planned source images.")
-    left_out: int = Field(description="How many of them have no answer of one of the two classifiers.")
-    needed: int | None = Field(
-        default=None,
-        description="About how many source images like these would pass, where the cell is inconclusive and "
-        "the regression itself is within the tolerance; else null.",
-    )
+    classifier: str
+    """The candidate."""
+    change: str | None
+    """What differs from the source images, or null for the source images themselves."""
+    label: str | None = None
+    """The class that the cell is of, or null for all classes. Cells of single classes are tested too, and
+    listed where they fail."""
+    state: CellState
+    """What the cell says."""
+    regression: Estimate
+    """The candidate's share of wrong answers less the incumbent's, with its 95 % interval; n counts source
+    images."""
+    p_adjusted: float | None
+    """One-sided p of a regression above the tolerance, after Holm's correction over all tested cells; null
+    where none was tested."""
+    candidate: Estimate
+    """The candidate's share of wrong answers."""
+    incumbent: Estimate
+    """The incumbent's share of wrong answers."""
+    drop: Estimate | None
+    """The candidate's drop of accuracy from the source images less the incumbent's, which is not judged; null
+    for the source images themselves."""
+    pairs: int
+    """Number of planned pairs, or of planned source images."""
+    left_out: int
+    """How many of them have no answer of one of the two classifiers."""
+    needed: int | None = None
+    """About how many source images like these would pass, where the cell is inconclusive and the regression
+    itself is within the tolerance; else null."""
 
     @property
     def name(self) -> str:
@@ -225,40 +211,51 @@ class GateCell(ResponseBody):
 class GateExample(ResponseBody):
     """A pair on which the candidate errs after the change and the incumbent does not."""
 
-    item: str = Field(description="Id of its item.")
-    classifier: str = Field(description="The candidate.")
-    change: str = Field(description="What differs from the source image.")
-    label: str = Field(description="What both images show.")
-    source: ImageRef = Field(description="SHA-256 of the source image, or its recipe.")
-    image: ImageRef = Field(description="SHA-256 of the counterfactual, or its recipe.")
-    candidate: str = Field(description="The candidate's answer to the counterfactual.")
-    incumbent: str = Field(description="The incumbent's answer to the counterfactual.")
+    item: str
+    """Id of its item."""
+    classifier: str
+    """The candidate."""
+    change: str
+    """What differs from the source image."""
+    label: str
+    """What both images show."""
+    source: ImageRef
+    """SHA-256 of the source image, or its recipe."""
+    image: ImageRef
+    """SHA-256 of the counterfactual, or its recipe."""
+    candidate: str
+    """The candidate's answer to the counterfactual."""
+    incumbent: str
+    """The incumbent's answer to the counterfactual."""
 
 
 class GateSummary(RunSummary):
     """``GET /v1/runs/{id}/summary``."""
 
-    kind: Literal["gate"] = Field(default="gate", description="Kind of the run.")
-    run_id: str = Field(description="Id of the run.")
-    config: GateConfig = Field(description="Everything the gate depends on.")
-    request_counts: RequestCounts = Field(description="Number of items in each state.")
-    outcome: GateOutcome | None = Field(description="What the gate says, or null while the run goes on.")
-    verdict: str = Field(description="The outcome in one sentence.")
-    cells: list[GateCell] = Field(
-        description="Each candidate under each change, candidate by candidate; then single classes that fail."
-    )
-    tested: int = Field(
-        description="Number of cells that were tested, those of single classes included: the family of the "
-        "correction."
-    )
-    examples: list[GateExample] = Field(
-        default=[], description="Some pairs on which a candidate errs and the incumbent does not."
-    )
-    unanswered: dict[str, int] = Field(
-        default={}, description="Pairs that a classifier could not answer, by classifier."
-    )
-    failed_codes: dict[str, int] = Field(default={}, description="Failed items, by error code.")
-    cost: Cost = Field(description="Cost of the run.")
+    kind: Literal["gate"] = "gate"
+    """Kind of the run."""
+    run_id: str
+    """Id of the run."""
+    config: GateConfig
+    """Everything the gate depends on."""
+    request_counts: RequestCounts
+    """Number of items in each state."""
+    outcome: GateOutcome | None
+    """What the gate says, or null while the run goes on."""
+    verdict: str
+    """The outcome in one sentence."""
+    cells: list[GateCell]
+    """Each candidate under each change, candidate by candidate; then single classes that fail."""
+    tested: int
+    """Number of cells that were tested, those of single classes included: the family of the correction."""
+    examples: list[GateExample] = []
+    """Some pairs on which a candidate errs and the incumbent does not."""
+    unanswered: dict[str, int] = {}
+    """Pairs that a classifier could not answer, by classifier."""
+    failed_codes: dict[str, int] = {}
+    """Failed items, by error code."""
+    cost: Cost
+    """Cost of the run."""
 
     @model_validator(mode="after")
     def _says_what_its_cells_say(self) -> Self:

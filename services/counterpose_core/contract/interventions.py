@@ -26,13 +26,10 @@ class Intervention(ClientBody):
         }
     )
 
-    removed: Phrase = Field(
-        default="",
-        description="Whole words to replace, case ignored; empty to append the added words to every caption.",
-    )
-    added: Phrase = Field(
-        default="", description="Words to put in their place; empty to delete the removed words."
-    )
+    removed: Phrase = ""
+    """Whole words to replace, case ignored; empty to append the added words to every caption."""
+    added: Phrase = ""
+    """Words to put in their place; empty to delete the removed words."""
 
     @field_validator("removed", "added")
     @classmethod

@@ -21,29 +21,37 @@ MOST_WORKERS = 1024
 class StressTestOfJob(ClientBody):
     """A stress test as the run of a job."""
 
-    kind: Literal["stress-test"] = Field(description="Kind of the run.")
-    request: StressTestCreate = Field(description="The run, as `POST /v1/stress-tests` takes it.")
+    kind: Literal["stress-test"]
+    """Kind of the run."""
+    request: StressTestCreate
+    """The run, as `POST /v1/stress-tests` takes it."""
 
 
 class ShiftBenchmarkOfJob(ClientBody):
     """A shift benchmark as the run of a job."""
 
-    kind: Literal["shift-benchmark"] = Field(description="Kind of the run.")
-    request: ShiftBenchmarkCreate = Field(description="The run, as `POST /v1/shift-benchmarks` takes it.")
+    kind: Literal["shift-benchmark"]
+    """Kind of the run."""
+    request: ShiftBenchmarkCreate
+    """The run, as `POST /v1/shift-benchmarks` takes it."""
 
 
 class BugHuntOfJob(ClientBody):
     """A bug hunt as the run of a job."""
 
-    kind: Literal["bug-hunt"] = Field(description="Kind of the run.")
-    request: BugHuntCreate = Field(description="The run, as `POST /v1/bug-hunts` takes it.")
+    kind: Literal["bug-hunt"]
+    """Kind of the run."""
+    request: BugHuntCreate
+    """The run, as `POST /v1/bug-hunts` takes it."""
 
 
 class GateOfJob(ClientBody):
     """A gate as the run of a job."""
 
-    kind: Literal["gate"] = Field(description="Kind of the run.")
-    request: GateCreate = Field(description="The run, as `POST /v1/gates` takes it.")
+    kind: Literal["gate"]
+    """Kind of the run."""
+    request: GateCreate
+    """The run, as `POST /v1/gates` takes it."""
 
 
 RunOfJob = Annotated[
@@ -54,58 +62,67 @@ RunOfJob = Annotated[
 class JobCreate(ClientBody):
     """``POST /v1/jobs``: a run, and the workers that a Ray cluster shall start for it."""
 
-    cluster: Name = Field(description="Name of the cluster, one of those that the gateway was given.")
-    workers: int = Field(
-        ge=1, le=MOST_WORKERS, description="Workers to start, each an actor with a process of its own."
-    )
-    run: RunOfJob = Field(description="The run: its kind, and the request that creates it.")
+    cluster: Name
+    """Name of the cluster, one of those that the gateway was given."""
+    workers: int = Field(ge=1, le=MOST_WORKERS)
+    """Workers to start, each an actor with a process of its own."""
+    run: RunOfJob
+    """The run: its kind, and the request that creates it."""
 
 
 class JobAttempt(ResponseBody):
     """One submission of a job to its cluster; each further attempt goes on with the same run."""
 
-    number: int = Field(ge=1, description="Number of the attempt in its job, from 1.")
-    submission_id: str = Field(description="Id of the attempt on the cluster, as Ray lists it.")
-    created_at: dt.datetime = Field(description="When the attempt was decided on, in UTC.")
-    submitted_at: dt.datetime | None = Field(
-        default=None,
-        description="When the cluster had accepted it, in UTC, or null if that is not known yet.",
-    )
-    seen_at: dt.datetime | None = Field(
-        default=None, description="When a worker of it reported last, in UTC, or null if none has."
-    )
-    ended_at: dt.datetime | None = Field(
-        default=None, description="When it was given up or not needed any more, in UTC, or null."
-    )
-    detail: str | None = Field(default=None, description="Why it ended, or null if it has not.")
+    number: int = Field(ge=1)
+    """Number of the attempt in its job, from 1."""
+    submission_id: str
+    """Id of the attempt on the cluster, as Ray lists it."""
+    created_at: dt.datetime
+    """When the attempt was decided on, in UTC."""
+    submitted_at: dt.datetime | None = None
+    """When the cluster had accepted it, in UTC, or null if that is not known yet."""
+    seen_at: dt.datetime | None = None
+    """When a worker of it reported last, in UTC, or null if none has."""
+    ended_at: dt.datetime | None = None
+    """When it was given up or not needed any more, in UTC, or null."""
+    detail: str | None = None
+    """Why it ended, or null if it has not."""
 
 
 class Job(ResponseBody):
     """A Ray job: the run that it works on, and how its workers fare."""
 
-    id: str = Field(description="Id of the job.")
-    cluster: str = Field(description="Name of its cluster.")
-    workers: int = Field(description="Workers that it asks the cluster for.")
-    kind: RunKind = Field(description="Kind of its run.")
-    state: JobState = Field(
-        description="State of the job: `in_progress` while workers report, `completed` when its run has "
-        "completed, and `failed` when the run has failed or attempt after attempt got nowhere."
-    )
-    run: str | None = Field(default=None, description="Id of its run, or null until it is made.")
-    created_at: dt.datetime = Field(description="When the job was created, in UTC.")
-    started_at: dt.datetime | None = Field(
-        default=None, description="When a worker reported first, in UTC, or null if none has."
-    )
-    ended_at: dt.datetime | None = Field(
-        default=None, description="When the job ended, in UTC, or null if it has not."
-    )
-    message: str = Field(default="", description="What the job waits for; empty if for nothing but its run.")
-    problem: Problem | None = Field(default=None, description="Why the job failed, or null if it did not.")
-    attempts: list[JobAttempt] = Field(description="Its submissions to the cluster, the first one first.")
+    id: str
+    """Id of the job."""
+    cluster: str
+    """Name of its cluster."""
+    workers: int
+    """Workers that it asks the cluster for."""
+    kind: RunKind
+    """Kind of its run."""
+    state: JobState
+    """State of the job: `in_progress` while workers report, `completed` when its run has completed, and
+    `failed` when the run has failed or attempt after attempt got nowhere."""
+    run: str | None = None
+    """Id of its run, or null until it is made."""
+    created_at: dt.datetime
+    """When the job was created, in UTC."""
+    started_at: dt.datetime | None = None
+    """When a worker reported first, in UTC, or null if none has."""
+    ended_at: dt.datetime | None = None
+    """When the job ended, in UTC, or null if it has not."""
+    message: str = ""
+    """What the job waits for; empty if for nothing but its run."""
+    problem: Problem | None = None
+    """Why the job failed, or null if it did not."""
+    attempts: list[JobAttempt]
+    """Its submissions to the cluster, the first one first."""
 
 
 class JobList(ResponseBody):
     """A page of jobs, newest first."""
 
-    jobs: list[Job] = Field(description="The jobs of this page.")
-    after: str | None = Field(default=None, description="Cursor of the next page, or null on the last page.")
+    jobs: list[Job]
+    """The jobs of this page."""
+    after: str | None = None
+    """Cursor of the next page, or null on the last page."""

@@ -18,28 +18,21 @@ _ROUNDING = 1e-9
 class MixtureComponent(ClientBody):
     """One prompt of a mixture, and how often it is drawn."""
 
-    prompt: ShiftText = Field(
-        description="A prompt with the slot `<class>`, such as `a photo of a <class> in the snow`."
-    )
-    share: float = Field(
-        gt=0.0, le=1.0, description="The share of all images that are drawn from it, in (0, 1]."
-    )
+    prompt: ShiftText
+    """A prompt with the slot `<class>`, such as `a photo of a <class> in the snow`."""
+    share: float = Field(gt=0.0, le=1.0)
+    """The share of all images that are drawn from it, in (0, 1]."""
 
 
 class Mixture(ClientBody):
     """Prompts with their shares of all images; what they leave is the label alone."""
 
-    images: int = Field(
-        default=1000,
-        ge=LEAST_IMAGES,
-        le=1_000_000,
-        description="Most images of each label for its rate, of the budget: at most a quarter of them shows "
-        "where failures are, and the others are divided so that the rate varies least. At least 8 for each "
-        "prompt, the label alone among them.",
-    )
-    components: list[MixtureComponent] = Field(
-        min_length=1, max_length=100, description="The prompts, each once; their shares add up to 1 at most."
-    )
+    images: int = Field(default=1000, ge=LEAST_IMAGES, le=1_000_000)
+    """Most images of each label for its rate, of the budget: at most a quarter of them shows where failures
+    are, and the others are divided so that the rate varies least. At least 8 for each prompt, the label alone
+    among them."""
+    components: list[MixtureComponent] = Field(min_length=1, max_length=100)
+    """The prompts, each once; their shares add up to 1 at most."""
 
     @property
     def alone(self) -> float:

@@ -16,44 +16,50 @@ from counterpose_core.types import PerturbationType, Seed
 class WordSpan(ResponseBody):
     """A run of consecutive words of a caption."""
 
-    words: list[str] = Field(description="The words, in order.")
-    start: int = Field(ge=0, description="Index of the first word in its caption, from 0.")
+    words: list[str]
+    """The words, in order."""
+    start: int = Field(ge=0)
+    """Index of the first word in its caption, from 0."""
 
 
 class CaptionEdit(ResponseBody):
     """One proposed edit of a caption."""
 
-    edited_caption: str = Field(description="The caption after the edit.")
-    removed: list[WordSpan] = Field(
-        description="Words removed, with their positions in the original caption."
-    )
-    added: list[WordSpan] = Field(description="Words added, with their positions in the edited caption.")
+    edited_caption: str
+    """The caption after the edit."""
+    removed: list[WordSpan]
+    """Words removed, with their positions in the original caption."""
+    added: list[WordSpan]
+    """Words added, with their positions in the edited caption."""
 
 
 class PerturbItem(RequestBody):
     """One caption to perturb."""
 
-    caption: Text = Field(description="The caption to edit.")
-    perturbation_type: PerturbationType = Field(
-        description="Which factor to change, or `placebo` to change the wording only."
-    )
-    n: int = Field(ge=1, le=16, description="Maximum number of edits to return.")
-    seed: Seed = Field(description="Seed of the sampling; equal seeds give equal edits.")
+    caption: Text
+    """The caption to edit."""
+    perturbation_type: PerturbationType
+    """Which factor to change, or `placebo` to change the wording only."""
+    n: int = Field(ge=1, le=16)
+    """Maximum number of edits to return."""
+    seed: Seed
+    """Seed of the sampling; equal seeds give equal edits."""
 
 
 class PerturbRequest(RequestBody):
     """``POST /v1/perturb``: captions to edit."""
 
-    items: list[PerturbItem] = Field(
-        min_length=1, max_length=MAX_BATCH, description="The captions to perturb."
-    )
+    items: list[PerturbItem] = Field(min_length=1, max_length=MAX_BATCH)
+    """The captions to perturb."""
 
 
 class Perturbations(ResponseBody):
     """The edits of one caption."""
 
-    edits: list[CaptionEdit] = Field(description="Distinct usable edits, in the order they were drawn.")
-    dropped: dict[str, int] = Field(default={}, description="Number of draws dropped, by reason.")
+    edits: list[CaptionEdit]
+    """Distinct usable edits, in the order they were drawn."""
+    dropped: dict[str, int] = {}
+    """Number of draws dropped, by reason."""
 
 
 class PerturbResponse(CostedBatchResponse[Perturbations]):
@@ -63,21 +69,21 @@ class PerturbResponse(CostedBatchResponse[Perturbations]):
 class LikelihoodsRequest(RequestBody):
     """``POST /v1/likelihoods``: texts to score under the language model, without an image."""
 
-    texts: list[Text] = Field(min_length=1, max_length=MAX_BATCH, description="The texts to score.")
+    texts: list[Text] = Field(min_length=1, max_length=MAX_BATCH)
+    """The texts to score."""
 
 
 class TextLikelihood(ResponseBody):
     """How likely a text is under a language model."""
 
-    nats: float = Field(
-        le=0,
-        description="Log-likelihood summed over the counted tokens, in nats; the beginning-of-text "
-        "token is given.",
-    )
-    tokens: int = Field(ge=1, description="Number of counted tokens.")
+    nats: float = Field(le=0)
+    """Log-likelihood summed over the counted tokens, in nats; the beginning-of-text token is given."""
+    tokens: int = Field(ge=1)
+    """Number of counted tokens."""
 
 
 class LikelihoodsResponse(CostedBatchResponse[TextLikelihood]):
     """Answer to `LikelihoodsRequest`."""
 
-    model: ModelIdentity = Field(description="The weights that answered: the base model without its adapter.")
+    model: ModelIdentity
+    """The weights that answered: the base model without its adapter."""

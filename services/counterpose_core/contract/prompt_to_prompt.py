@@ -34,84 +34,50 @@ class PromptToPromptPreset(BackendPreset):
         default="prompt-to-prompt",
         # Presets are hashed: they have the same keys as before they named a backend.
         exclude_if=lambda backend: backend == "prompt-to-prompt",
-        description="How the editor makes its images; the other settings are this backend's own. A preset "
-        "without it is prompt-to-prompt's.",
     )
-    inversion: Inversion = Field(
-        default="direct",
-        description="How the image is inverted to noise; `virtual` draws the noise from `seed` and the "
-        "image's bytes instead.",
-    )
-    solver: Solver = Field(
-        default="ddim",
-        description="Solver that takes a latent from one noise level to the next; `virtual` inversion "
-        "requires `consistent`.",
-    )
-    spacing: TimestepSpacing | None = Field(
-        default=None,
-        description="How the steps are spaced over the noise levels, or null for the spacing of the "
-        "model's own scheduler.",
-    )
-    seed: Seed = Field(
-        default=0,
-        description="Seed of every random draw of the edit; each image can be reproduced on its own.",
-    )
+    """How the editor makes its images; the other settings are this backend's own. A preset without it is
+    prompt-to-prompt's."""
+    inversion: Inversion = "direct"
+    """How the image is inverted to noise; `virtual` draws the noise from `seed` and the image's bytes
+    instead."""
+    solver: Solver = "ddim"
+    """Solver that takes a latent from one noise level to the next; `virtual` inversion requires
+    `consistent`."""
+    spacing: TimestepSpacing | None = None
+    """How the steps are spaced over the noise levels, or null for the spacing of the model's own
+    scheduler."""
+    seed: Seed = 0
+    """Seed of every random draw of the edit; each image can be reproduced on its own."""
     steps: SamplingSteps = 20
     guidance: Guidance = 3.0
-    cross_replace: Fraction = Field(
-        default=0.8, description="Fraction of the steps during which cross-attention is replaced."
-    )
-    self_replace: tuple[Fraction, ...] = Field(
-        default=(0.4, 0.6, 0.8),
-        min_length=1,
-        max_length=16,
-        description="Fractions of the steps during which self-attention is replaced; one image is made "
-        "for each value.",
-    )
-    word_weight: float = Field(
-        default=2.0,
-        ge=0.0,
-        le=10.0,
-        description="Factor by which the cross-attention of the added words is multiplied.",
-    )
-    token_alignment: TokenAlignment = Field(
-        default="words",
-        description="How the tokens of the two captions correspond: `words` aligns whole words and lets the "
-        "padding follow the end mark; `released` aligns single tokens where words were added or removed, and "
-        "leaves the padding in place, as prompt-to-prompt's released code does.",
-    )
-    weighted_words: WeightedWords = Field(
-        default="added",
-        description="Words that `word_weight` applies to: `added` means the added words only, `released` "
-        "also every other occurrence of the same words in the edited caption.",
-    )
-    injection_end: InjectionEnd = Field(
-        default="exact",
-        description="How `cross_replace` and `self_replace` become numbers of steps: `exact` rounds the "
-        "fraction of all steps down; `released` counts one step more for `cross_replace`, and rounds as "
-        "floating-point numbers do, so that 0.29 of 100 steps is 28.",
-    )
-    local_blend: bool = Field(
-        default=False,
-        description="Whether to keep the image unchanged outside the region of the changed words.",
-    )
-    inner_steps: int = Field(
-        default=10,
-        ge=0,
-        le=100,
-        description="Maximum number of optimisation steps for each null-text embedding.",
-    )
-    inner_learning_rate: float = Field(
-        default=1e-2, gt=0.0, le=1.0, description="Learning rate of the null-text optimisation."
-    )
-    inner_tolerance: float = Field(
-        default=1e-5, ge=0.0, description="Loss below which the null-text optimisation of a step stops."
-    )
-    preview: bool = Field(
-        default=False,
-        description="Whether to choose from the sweep by images of the suite's small decoder, and to "
-        "decode only the chosen image with the full one.",
-    )
+    cross_replace: Fraction = 0.8
+    """Fraction of the steps during which cross-attention is replaced."""
+    self_replace: tuple[Fraction, ...] = Field(default=(0.4, 0.6, 0.8), min_length=1, max_length=16)
+    """Fractions of the steps during which self-attention is replaced; one image is made for each value."""
+    word_weight: float = Field(default=2.0, ge=0.0, le=10.0)
+    """Factor by which the cross-attention of the added words is multiplied."""
+    token_alignment: TokenAlignment = "words"
+    """How the tokens of the two captions correspond: `words` aligns whole words and lets the padding follow
+    the end mark; `released` aligns single tokens where words were added or removed, and leaves the padding in
+    place, as prompt-to-prompt's released code does."""
+    weighted_words: WeightedWords = "added"
+    """Words that `word_weight` applies to: `added` means the added words only, `released` also every other
+    occurrence of the same words in the edited caption."""
+    injection_end: InjectionEnd = "exact"
+    """How `cross_replace` and `self_replace` become numbers of steps: `exact` rounds the fraction of all
+    steps down; `released` counts one step more for `cross_replace`, and rounds as floating-point numbers do,
+    so that 0.29 of 100 steps is 28."""
+    local_blend: bool = False
+    """Whether to keep the image unchanged outside the region of the changed words."""
+    inner_steps: int = Field(default=10, ge=0, le=100)
+    """Maximum number of optimisation steps for each null-text embedding."""
+    inner_learning_rate: float = Field(default=1e-2, gt=0.0, le=1.0)
+    """Learning rate of the null-text optimisation."""
+    inner_tolerance: float = Field(default=1e-5, ge=0.0)
+    """Loss below which the null-text optimisation of a step stops."""
+    preview: bool = False
+    """Whether to choose from the sweep by images of the suite's small decoder, and to decode only the chosen
+    image with the full one."""
 
     @model_validator(mode="after")
     def _virtual_needs_consistent(self) -> Self:

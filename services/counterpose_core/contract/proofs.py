@@ -18,40 +18,34 @@ class ProofCreate(FunctionsOfCaller):
     has ended.
     """
 
-    images: int = Field(
-        default=20,
-        ge=1,
-        le=100,
-        description="Number of images to make a pair of; fewer if fewer are left. If none is left, so many "
-        "pairs are drawn of a few images at hand, from noise of their own.",
-    )
-    dataset: Name | None = Field(
-        default=None,
-        description="Name of the dataset to take images from; null for that of the run.",
-    )
-    seed: Seed | None = Field(
-        default=None,
-        description="Seed of every random draw; null for one that follows from the run's own.",
-    )
+    images: int = Field(default=20, ge=1, le=100)
+    """Number of images to make a pair of; fewer if fewer are left. If none is left, so many pairs are drawn
+    of a few images at hand, from noise of their own."""
+    dataset: Name | None = None
+    """Name of the dataset to take images from; null for that of the run."""
+    seed: Seed | None = None
+    """Seed of every random draw; null for one that follows from the run's own."""
 
 
 class Proof(ResponseBody):
     """What a child run is to prove, fixed when it is created."""
 
-    parent: str = Field(description="Id of the ended run that has the finding.")
-    finding: Finding = Field(description="The finding as the run told it, without its pairs.")
-    change: SuspectedChange = Field(description="The change to make; an empty side is left open.")
-    wordings: list[Wording] = Field(description="The words by which captions show the change.")
-    images: int = Field(description="Number of pairs to make, each of an image of its own unless `drawn`.")
-    drawn: bool = Field(
-        default=False,
-        description="Whether no image was left without a pair, so that a few of those at hand are drawn "
-        "again, several times each.",
-    )
-    family: int = Field(
-        description="Number of findings of the run that one could have asked about; the evidence must hold "
-        "for all of them."
-    )
+    parent: str
+    """Id of the ended run that has the finding."""
+    finding: Finding
+    """The finding as the run told it, without its pairs."""
+    change: SuspectedChange
+    """The change to make; an empty side is left open."""
+    wordings: list[Wording]
+    """The words by which captions show the change."""
+    images: int
+    """Number of pairs to make, each of an image of its own unless `drawn`."""
+    drawn: bool = False
+    """Whether no image was left without a pair, so that a few of those at hand are drawn again, several times
+    each."""
+    family: int
+    """Number of findings of the run that one could have asked about; the evidence must hold for all of
+    them."""
 
     @property
     def number(self) -> int:
@@ -72,21 +66,23 @@ class Proof(ResponseBody):
 class OperationProof(ResponseBody):
     """What a child of a run of operations is to prove: an operation at a level, on fresh images alone."""
 
-    parent: str = Field(description="Id of the ended run that has the finding.")
-    number: int = Field(description="Number of the finding in that run.")
-    classifier: str = Field(description="The classifier.")
-    operation: str = Field(description="Name of the operation.")
-    level: int = Field(description="Its level.")
-    object_class: str = Field(
-        default="",
-        exclude_if=lambda label: not label,
-        description="The class whose images alone it is carried out on; absent for those of all classes.",
-    )
-    images: int = Field(description="Number of images to carry it out on.")
-    family: int = Field(
-        description="Number of operations and levels of the run that one could have asked about, of one "
-        "class those of every class with tests; the evidence must hold for all of them."
-    )
+    parent: str
+    """Id of the ended run that has the finding."""
+    number: int
+    """Number of the finding in that run."""
+    classifier: str
+    """The classifier."""
+    operation: str
+    """Name of the operation."""
+    level: int
+    """Its level."""
+    object_class: str = Field(default="", exclude_if=lambda label: not label)
+    """The class whose images alone it is carried out on; absent for those of all classes."""
+    images: int
+    """Number of images to carry it out on."""
+    family: int
+    """Number of operations and levels of the run that one could have asked about, of one class those of every
+    class with tests; the evidence must hold for all of them."""
 
 
 AnyProof = Proof | OperationProof
@@ -96,74 +92,67 @@ AnyProof = Proof | OperationProof
 class ProofRun(ResponseBody):
     """One run with pairs of a finding."""
 
-    run_id: str = Field(description="Id of the run.")
-    state: RunState = Field(description="State of the run.")
-    dataset: str = Field(description="Name of the dataset that its images are from.")
-    planned: int = Field(description="Number of pairs that were planned.")
-    pairs: int = Field(description="Number of pairs that were kept whole.")
-    dropped: dict[str, int] = Field(default={}, description="Number of planned pairs left out, by reason.")
-    e_value: float = Field(
-        description="Evidence of its pairs that the change costs p(true class); 1 without any, and while the "
-        "run has not ended."
-    )
+    run_id: str
+    """Id of the run."""
+    state: RunState
+    """State of the run."""
+    dataset: str
+    """Name of the dataset that its images are from."""
+    planned: int
+    """Number of pairs that were planned."""
+    pairs: int
+    """Number of pairs that were kept whole."""
+    dropped: dict[str, int] = {}
+    """Number of planned pairs left out, by reason."""
+    e_value: float
+    """Evidence of its pairs that the change costs p(true class); 1 without any, and while the run has not
+    ended."""
 
 
 class ProofPair(FindingPair):
     """One image with its control and its edit, and the run that made them."""
 
-    run_id: str = Field(description="Id of the run.")
+    run_id: str
+    """Id of the run."""
 
 
 class FindingHistory(ResponseBody):
     """``GET /v1/runs/{run_id}/findings/{number}``: a finding, and what its child runs add to it."""
 
-    run_id: str = Field(description="Id of the run that has the finding.")
-    told: Finding = Field(description="The finding as its own run tells it.")
-    finding: Finding = Field(
-        description="The finding as all its ended runs tell it; its test is the joined one. The pairs of the "
-        "screen are not among its pairs, since they chose it, unless there are no others."
-    )
-    runs: list[ProofRun] = Field(
-        description="The run and its children that prove this finding, oldest first."
-    )
-    pairs: list[ProofPair] = Field(
-        description="The pairs of all its ended runs, in planned order; none of the screen."
-    )
-    e_value: float = Field(
-        description="Product of the runs' e-values: the evidence that the change costs p(true class)."
-    )
-    e_value_needed: float = Field(
-        description="The evidence that proves it: `family` divided by the level of 0.05."
-    )
-    family: int = Field(description="Number of findings of the run that one could have asked about.")
-    images_needed: int | None = Field(
-        description="Number of further images, or draws where no image is left, that decide it in half of "
-        "the simulated futures; 0 if it is decided, null if all that are left, or 200, decide it in fewer."
-    )
-    images_left: int | None = Field(
-        default=None,
-        description="Number of images of its class in the run's dataset, as it stands, that a proof could "
-        "still make a pair of, at most; null if the dataset was deleted.",
-    )
-    redraws_left: int = Field(
-        default=0,
-        description="Number of pairs that a proof could draw of images at hand, where no image is left.",
-    )
-    least_images: int = Field(
-        default=1,
-        description="Number of further images, or draws, without which nothing can be decided, even if each "
-        "loses everything or each nothing. No proof is offered where fewer are left.",
-    )
-    chance: float | None = Field(
-        default=None,
-        description="Share of the simulated futures in which a proof on 20 images, or on all that are left "
-        "if those are fewer, decides it; null if it is decided or none is left.",
-    )
-    outlook: str = Field(
-        default="",
-        description="The forecast in a sentence, or that too little is left to prove it on and what to do; "
-        "empty if it is decided.",
-    )
+    run_id: str
+    """Id of the run that has the finding."""
+    told: Finding
+    """The finding as its own run tells it."""
+    finding: Finding
+    """The finding as all its ended runs tell it; its test is the joined one. The pairs of the screen are not
+    among its pairs, since they chose it, unless there are no others."""
+    runs: list[ProofRun]
+    """The run and its children that prove this finding, oldest first."""
+    pairs: list[ProofPair]
+    """The pairs of all its ended runs, in planned order; none of the screen."""
+    e_value: float
+    """Product of the runs' e-values: the evidence that the change costs p(true class)."""
+    e_value_needed: float
+    """The evidence that proves it: `family` divided by the level of 0.05."""
+    family: int
+    """Number of findings of the run that one could have asked about."""
+    images_needed: int | None
+    """Number of further images, or draws where no image is left, that decide it in half of the simulated
+    futures; 0 if it is decided, null if all that are left, or 200, decide it in fewer."""
+    images_left: int | None = None
+    """Number of images of its class in the run's dataset, as it stands, that a proof could still make a pair
+    of, at most; null if the dataset was deleted."""
+    redraws_left: int = 0
+    """Number of pairs that a proof could draw of images at hand, where no image is left."""
+    least_images: int = 1
+    """Number of further images, or draws, without which nothing can be decided, even if each loses everything
+    or each nothing. No proof is offered where fewer are left."""
+    chance: float | None = None
+    """Share of the simulated futures in which a proof on 20 images, or on all that are left if those are
+    fewer, decides it; null if it is decided or none is left."""
+    outlook: str = ""
+    """The forecast in a sentence, or that too little is left to prove it on and what to do; empty if it is
+    decided."""
 
     @property
     def is_open(self) -> bool:

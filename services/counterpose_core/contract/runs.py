@@ -22,12 +22,18 @@ from counterpose_core.types import BlobRef, Cost, EditType, ItemKind, ItemState,
 class RequestCounts(ResponseBody):
     """Number of items of a run in each state."""
 
-    total: int = Field(description="Number of items planned so far; always the sum of the other counts.")
-    pending: int = Field(description="Items that have not ended yet, including those a worker has leased.")
-    done: int = Field(description="Items that ended with a result.")
-    filtered: int = Field(description="Items that a filter dropped.")
-    failed: int = Field(description="Items that failed.")
-    cancelled: int = Field(description="Items that were cancelled before they ended.")
+    total: int
+    """Number of items planned so far; always the sum of the other counts."""
+    pending: int
+    """Items that have not ended yet, including those a worker has leased."""
+    done: int
+    """Items that ended with a result."""
+    filtered: int
+    """Items that a filter dropped."""
+    failed: int
+    """Items that failed."""
+    cancelled: int
+    """Items that were cancelled before they ended."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:
@@ -40,36 +46,32 @@ class RequestCounts(ResponseBody):
 class Run(ResponseBody):
     """A long operation of any kind: its state, progress and configuration."""
 
-    id: str = Field(description="Id of the run.")
-    kind: RunKind = Field(description="What kind of run it is.")
-    state: RunState = Field(
-        description="State of the run: `validating` while its items are being planned and `total` grows."
-    )
-    dataset: str = Field(description="Name of the dataset that the run is about.")
-    created_at: dt.datetime = Field(description="When the run was created, in UTC.")
-    started_at: dt.datetime | None = Field(
-        default=None, description="When a worker took the first item, in UTC, or null if none has."
-    )
-    ended_at: dt.datetime | None = Field(
-        default=None, description="When the run ended, in UTC, or null if it has not."
-    )
-    request_counts: RequestCounts = Field(description="Number of items in each state.")
-    resolved_config: dict[str, Any] = Field(
-        description="Everything that the run depends on, fixed when it was created; its fields depend on the "
-        "kind."
-    )
-    problem: Problem | None = Field(
-        default=None, description="Why the run as a whole failed, or null if it did not."
-    )
-    stage: int = Field(
-        default=1,
-        ge=1,
-        description="The current stage; the items of later stages are planned from recorded results.",
-    )
-    parent: str | None = Field(
-        default=None, description="The ended run that this run continues; an ended run is never reopened."
-    )
-    name: str | None = Field(default=None, description="Name that a user gave the run, or null.")
+    id: str
+    """Id of the run."""
+    kind: RunKind
+    """What kind of run it is."""
+    state: RunState
+    """State of the run: `validating` while its items are being planned and `total` grows."""
+    dataset: str
+    """Name of the dataset that the run is about."""
+    created_at: dt.datetime
+    """When the run was created, in UTC."""
+    started_at: dt.datetime | None = None
+    """When a worker took the first item, in UTC, or null if none has."""
+    ended_at: dt.datetime | None = None
+    """When the run ended, in UTC, or null if it has not."""
+    request_counts: RequestCounts
+    """Number of items in each state."""
+    resolved_config: dict[str, Any]
+    """Everything that the run depends on, fixed when it was created; its fields depend on the kind."""
+    problem: Problem | None = None
+    """Why the run as a whole failed, or null if it did not."""
+    stage: int = Field(default=1, ge=1)
+    """The current stage; the items of later stages are planned from recorded results."""
+    parent: str | None = None
+    """The ended run that this run continues; an ended run is never reopened."""
+    name: str | None = None
+    """Name that a user gave the run, or null."""
 
 
 class RunRename(ClientBody):
@@ -82,7 +84,8 @@ class RunRename(ClientBody):
             TextForm("must be at most 120 characters in one line, without spaces at its ends"),
         ]
         | None
-    ) = Field(description="Name of the run in listings, or null to take it away.")
+    )
+    """Name of the run in listings, or null to take it away."""
 
 
 class RunResume(FunctionsOfCaller):
@@ -95,18 +98,25 @@ class RunResume(FunctionsOfCaller):
 class RunList(ResponseBody):
     """A page of runs, newest first."""
 
-    runs: list[Run] = Field(description="The runs of this page.")
-    after: str | None = Field(default=None, description="Cursor of the next page, or null on the last page.")
+    runs: list[Run]
+    """The runs of this page."""
+    after: str | None = None
+    """Cursor of the next page, or null on the last page."""
 
 
 class CommonestFailure(ResponseBody):
     """Why most of a run's failed items failed."""
 
-    code: str = Field(description="The error code of most of the failed items.")
-    detail: str = Field(description="The commonest detail of this code.")
-    items: int = Field(ge=1, description="Number of items that failed with this code.")
-    failed: int = Field(ge=1, description="Number of items that failed.")
-    of: int = Field(ge=1, description="Number of planned items.")
+    code: str
+    """The error code of most of the failed items."""
+    detail: str
+    """The commonest detail of this code."""
+    items: int = Field(ge=1)
+    """Number of items that failed with this code."""
+    failed: int = Field(ge=1)
+    """Number of items that failed."""
+    of: int = Field(ge=1)
+    """Number of planned items."""
 
     def __str__(self) -> str:
         most = "" if self.items == self.failed else f"{self.items} of them "
@@ -118,143 +128,105 @@ class RunSummary(ResponseBody):
 
     model_config = ConfigDict(json_schema_extra=told_apart_by("kind"))
 
-    failure: CommonestFailure | None = Field(
-        default=None, description="Why most of the failed items failed, or null if none did."
-    )
+    failure: CommonestFailure | None = None
+    """Why most of the failed items failed, or null if none did."""
 
 
 class PredictionPair(ResponseBody):
     """What one classifier predicts for one image."""
 
-    p_true: float = Field(description="Probability of the true class, in [0, 1].")
-    rank_true: int = Field(ge=1, description="Rank of the true class, from 1 for the most probable.")
-    top: list[tuple[str, float]] = Field(
-        description="The five most probable classes with their probabilities, best first."
-    )
+    p_true: float
+    """Probability of the true class, in [0, 1]."""
+    rank_true: int = Field(ge=1)
+    """Rank of the true class, from 1 for the most probable."""
+    top: list[tuple[str, float]]
+    """The five most probable classes with their probabilities, best first."""
 
 
 class TransformedImage(ResponseBody):
     """What an operation at a level made of a photograph, by the answers to it."""
 
-    operation: str = Field(description="Name of the operation, `identity` for the control, or `placebo`.")
-    level: int = Field(description="The level, from 1; 0 for the control and the placebo.")
-    recipe: str = Field(description="The recipe by which its pixels can be made again.")
-    pixels: PixelDigest | None = Field(
-        default=None,
-        exclude_if=lambda pixels: pixels is None,
-        description="SHA-256 of the pixels that were answered; null where none says or they differ.",
-    )
-    predictions: dict[str, PredictionPair] = Field(description="Predictions for the image, by classifier.")
-    problem: str | None = Field(
-        default=None,
-        exclude_if=lambda problem: problem is None,
-        description="Why a classifier has no prediction for it, or null if all have.",
-    )
+    operation: str
+    """Name of the operation, `identity` for the control, or `placebo`."""
+    level: int
+    """The level, from 1; 0 for the control and the placebo."""
+    recipe: str
+    """The recipe by which its pixels can be made again."""
+    pixels: PixelDigest | None = Field(default=None, exclude_if=lambda pixels: pixels is None)
+    """SHA-256 of the pixels that were answered; null where none says or they differ."""
+    predictions: dict[str, PredictionPair]
+    """Predictions for the image, by classifier."""
+    problem: str | None = Field(default=None, exclude_if=lambda problem: problem is None)
+    """Why a classifier has no prediction for it, or null if all have."""
 
 
 class Provenance(ResponseBody):
     """Which weights produced an item, and at what cost."""
 
-    models: dict[str, str] = Field(
-        default={}, description="Id and revision of the weights that answered, by service or classifier."
-    )
-    cost: Cost = Field(
-        default=Cost(),
-        description="Cost of the item. A call that served several items is counted once, on the first "
-        "that has a result, so that sums over items are exact.",
-    )
-    service_seconds: dict[str, float] = Field(
-        default={}, description="Seconds spent in each service, counted once like `cost`."
-    )
+    models: dict[str, str] = {}
+    """Id and revision of the weights that answered, by service or classifier."""
+    cost: Cost = Cost()
+    """Cost of the item. A call that served several items is counted once, on the first that has a result, so
+    that sums over items are exact."""
+    service_seconds: dict[str, float] = {}
+    """Seconds spent in each service, counted once like `cost`."""
 
 
 class ItemResult(Provenance):
     """What an item of a stress test produced: an image with its provenance, scores and predictions."""
 
-    image: BlobRef = Field(description="SHA-256 of the image that was made.")
-    caption: str = Field(description="Caption of the source image.")
-    edited_caption: str | None = Field(
-        default=None,
-        description="Caption that the image should match, or null if the caption was not edited.",
-    )
-    removed: list[WordSpan] = Field(
-        default=[], description="Words removed from the caption, with their places in it."
-    )
-    added: list[WordSpan] = Field(
-        default=[], description="Words added to the caption, with their places in the edited caption."
-    )
-    strength: float | None = Field(
-        default=None,
-        description="Chosen strength of the edit, or null if there was no sweep. For prompt-to-prompt it is "
-        "the fraction of the steps during which self-attention was replaced.",
-    )
-    strengths_tried: list[float] = Field(
-        default=[], description="Strengths that were made before the choice, in the preset's order."
-    )
-    scores: EditScores | None = Field(
-        default=None, description="CLIP's metrics of the edit, or null if there was nothing to score."
-    )
-    sweep: list[SweepScores] = Field(
-        default=[],
-        description="Scores of all strengths that were made, from which one was chosen; empty if "
-        "there was one.",
-    )
-    text: TextScores | None = Field(
-        default=None,
-        description="What the text filters measured of the edit, or null if they did not judge it.",
-    )
-    suite_fit: SuiteFit | None = Field(
-        default=None,
-        description="Whether the source image lies outside what the suite knows; recorded on the "
-        "reconstruction only, for a suite that was calibrated.",
-    )
-    predictions: dict[str, PredictionPair] = Field(
-        default={}, description="Predictions for the image, by classifier."
-    )
-    original_predictions: dict[str, PredictionPair] = Field(
-        default={}, description="Predictions for the source image, by classifier."
-    )
-    unanswered: dict[str, str] = Field(
-        default={},
-        description="Why a classifier has no prediction for the image or its source, by classifier; the "
-        "others' predictions count without it.",
-    )
-    psnr_db: float | None = Field(
-        default=None,
-        description="Peak signal-to-noise ratio of a reconstruction against its source image in dB; "
-        "null for other items.",
-    )
-    image_features: FeatureVector | None = Field(
-        default=None,
-        description="CLIP features of the image; recorded for kept images if the scorer returned them.",
-    )
-    source_features: FeatureVector | None = Field(
-        default=None, description="CLIP features of the source image; recorded on the reconstruction only."
-    )
-    word_features: WordFeatures | None = Field(
-        default=None,
-        description="CLIP features of the removed and added words, or null if they were not recorded.",
-    )
-    likelihood: TextLikelihood | None = Field(
-        default=None,
-        description="Likelihood of the edited caption, or of the caption where it was not edited, under "
-        "the language model that `models` names; null if it was not recorded.",
-    )
-    preset: EditorPreset | None = Field(
-        default=None, description="The editor's settings for this item, or null if they were not recorded."
-    )
-    left_out: dict[str, str] = Field(
-        default={},
-        exclude_if=lambda left_out: not left_out,
-        description="Why an operation was not carried out on the image, by its name.",
-    )
+    image: BlobRef
+    """SHA-256 of the image that was made."""
+    caption: str
+    """Caption of the source image."""
+    edited_caption: str | None = None
+    """Caption that the image should match, or null if the caption was not edited."""
+    removed: list[WordSpan] = []
+    """Words removed from the caption, with their places in it."""
+    added: list[WordSpan] = []
+    """Words added to the caption, with their places in the edited caption."""
+    strength: float | None = None
+    """Chosen strength of the edit, or null if there was no sweep. For prompt-to-prompt it is the fraction of
+    the steps during which self-attention was replaced."""
+    strengths_tried: list[float] = []
+    """Strengths that were made before the choice, in the preset's order."""
+    scores: EditScores | None = None
+    """CLIP's metrics of the edit, or null if there was nothing to score."""
+    sweep: list[SweepScores] = []
+    """Scores of all strengths that were made, from which one was chosen; empty if there was one."""
+    text: TextScores | None = None
+    """What the text filters measured of the edit, or null if they did not judge it."""
+    suite_fit: SuiteFit | None = None
+    """Whether the source image lies outside what the suite knows; recorded on the reconstruction only, for a
+    suite that was calibrated."""
+    predictions: dict[str, PredictionPair] = {}
+    """Predictions for the image, by classifier."""
+    original_predictions: dict[str, PredictionPair] = {}
+    """Predictions for the source image, by classifier."""
+    unanswered: dict[str, str] = {}
+    """Why a classifier has no prediction for the image or its source, by classifier; the others' predictions
+    count without it."""
+    psnr_db: float | None = None
+    """Peak signal-to-noise ratio of a reconstruction against its source image in dB; null for other items."""
+    image_features: FeatureVector | None = None
+    """CLIP features of the image; recorded for kept images if the scorer returned them."""
+    source_features: FeatureVector | None = None
+    """CLIP features of the source image; recorded on the reconstruction only."""
+    word_features: WordFeatures | None = None
+    """CLIP features of the removed and added words, or null if they were not recorded."""
+    likelihood: TextLikelihood | None = None
+    """Likelihood of the edited caption, or of the caption where it was not edited, under the language model
+    that `models` names; null if it was not recorded."""
+    preset: EditorPreset | None = None
+    """The editor's settings for this item, or null if they were not recorded."""
+    left_out: dict[str, str] = Field(default={}, exclude_if=lambda left_out: not left_out)
+    """Why an operation was not carried out on the image, by its name."""
     transformed: list[TransformedImage] = Field(
         default=[],
         # Items of captions are recorded as they were without this field.
         exclude_if=lambda images: not images,
-        description="What operations made of the source image, the control and the placebo first; empty for "
-        "other items.",
     )
+    """What operations made of the source image, the control and the placebo first; empty for other items."""
 
 
 Result = TypeVar("Result", bound=Provenance)
@@ -263,49 +235,44 @@ Result = TypeVar("Result", bound=Provenance)
 class RunItem(ResponseBody, Generic[Result]):
     """One unit of work of a run, which ends in exactly one recorded outcome."""
 
-    id: str = Field(description="Id of the item, unique on this gateway.")
-    ordinal: int = Field(description="Place of the item in the plan, from 0.")
-    kind: ItemKind = Field(description="What the item makes.")
-    item_group: str = Field(
-        description="Group of items that one worker leases together: in a stress test, the id of the "
-        "source image."
-    )
-    source_image: BlobRef = Field(
-        description="SHA-256 of the image that the item starts from, or of an example of its class if it "
-        "does not start from an image."
-    )
-    label: str = Field(description="Class of the image.")
-    edit_type: EditType | None = Field(
-        default=None, description="Factor that the edit changes, or null for items other than edits."
-    )
-    slot: int = Field(
-        default=0,
-        description="Index of the item among those of its kind for the same image or class, from 0.",
-    )
-    stage: int = Field(default=1, ge=1, description="The stage of the run that planned this item.")
-    state: ItemState = Field(description="State of the item.")
-    reason: str | None = Field(
-        default=None, description="Why a filter dropped the item, or null if none did."
-    )
-    code: str | None = Field(
-        default=None, description="Error code of a failed item, or null if it did not fail."
-    )
-    detail: str | None = Field(
-        default=None, description="What happened to a dropped or failed item, or null."
-    )
-    attempts: int = Field(default=0, description="Number of times a worker has tried the item.")
-    result: Result | None = Field(
-        default=None, description="What the item produced, or null if it has no result."
-    )
+    id: str
+    """Id of the item, unique on this gateway."""
+    ordinal: int
+    """Place of the item in the plan, from 0."""
+    kind: ItemKind
+    """What the item makes."""
+    item_group: str
+    """Group of items that one worker leases together: in a stress test, the id of the source image."""
+    source_image: BlobRef
+    """SHA-256 of the image that the item starts from, or of an example of its class if it does not start from
+    an image."""
+    label: str
+    """Class of the image."""
+    edit_type: EditType | None = None
+    """Factor that the edit changes, or null for items other than edits."""
+    slot: int = 0
+    """Index of the item among those of its kind for the same image or class, from 0."""
+    stage: int = Field(default=1, ge=1)
+    """The stage of the run that planned this item."""
+    state: ItemState
+    """State of the item."""
+    reason: str | None = None
+    """Why a filter dropped the item, or null if none did."""
+    code: str | None = None
+    """Error code of a failed item, or null if it did not fail."""
+    detail: str | None = None
+    """What happened to a dropped or failed item, or null."""
+    attempts: int = 0
+    """Number of times a worker has tried the item."""
+    result: Result | None = None
+    """What the item produced, or null if it has no result."""
 
 
 class Item(RunItem[ItemResult]):
     """One unit of work of a stress test."""
 
-    instruction: Instruction | None = Field(
-        default=None,
-        description="What the confirmation asks of the item, or null where it belongs to the screen.",
-    )
+    instruction: Instruction | None = None
+    """What the confirmation asks of the item, or null where it belongs to the screen."""
 
 
 AnyItem = TypeVar("AnyItem", bound=RunItem[Any])
@@ -314,19 +281,22 @@ AnyItem = TypeVar("AnyItem", bound=RunItem[Any])
 class PageOfItems(ResponseBody, Generic[AnyItem]):
     """A page of items in planned order."""
 
-    items: list[AnyItem] = Field(description="The items of this page.")
-    after: str | None = Field(
-        default=None, description="Opaque cursor of the next page, or null on the last page."
-    )
+    items: list[AnyItem]
+    """The items of this page."""
+    after: str | None = None
+    """Opaque cursor of the next page, or null on the last page."""
 
 
 class RunEvent(ResponseBody):
     """One progress event of the event stream."""
 
-    id: int = Field(description="Number of the event; later events have larger numbers.")
-    run_id: str = Field(description="Id of the run.")
-    state: RunState = Field(description="State of the run after the event.")
-    request_counts: RequestCounts = Field(description="Number of items in each state after the event.")
-    message: str = Field(
-        default="", description="What happened, in one sentence; empty if there is nothing to add."
-    )
+    id: int
+    """Number of the event; later events have larger numbers."""
+    run_id: str
+    """Id of the run."""
+    state: RunState
+    """State of the run after the event."""
+    request_counts: RequestCounts
+    """Number of items in each state after the event."""
+    message: str = ""
+    """What happened, in one sentence; empty if there is nothing to add."""

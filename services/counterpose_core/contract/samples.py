@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from counterpose_core.contract.runs import PredictionPair, Provenance
 from counterpose_core.types import BlobRef
 
@@ -11,21 +9,19 @@ from counterpose_core.types import BlobRef
 class SampleResult(Provenance):
     """An image of a label, with every classifier's answer and whether it is a failure."""
 
-    image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    prompt: str | None = Field(default=None, description="Its prompt, or null for a caption.")
-    seed: int | None = Field(default=None, description="Seed of its starting noise, or null for a caption.")
-    caption: str | None = Field(default=None, description="Its caption, or null for a sample.")
-    object_similarity: float | None = Field(
-        default=None,
-        description="CLIP's cosine with the caption of the label, or null if it was not measured.",
-    )
-    predictions: dict[str, PredictionPair] = Field(
-        default={}, description="Predictions for the image, by classifier."
-    )
-    failed: dict[str, bool] = Field(
-        default={}, description="Whether each classifier that answered fails by the run's criterion."
-    )
-    unanswered: dict[str, str] = Field(
-        default={},
-        description="Why a classifier has no prediction for the image, by classifier; it is no failure.",
-    )
+    image: BlobRef
+    """SHA-256 of the image in the store."""
+    prompt: str | None = None
+    """Its prompt, or null for a caption."""
+    seed: int | None = None
+    """Seed of its starting noise, or null for a caption."""
+    caption: str | None = None
+    """Its caption, or null for a sample."""
+    object_similarity: float | None = None
+    """CLIP's cosine with the caption of the label, or null if it was not measured."""
+    predictions: dict[str, PredictionPair] = {}
+    """Predictions for the image, by classifier."""
+    failed: dict[str, bool] = {}
+    """Whether each classifier that answered fails by the run's criterion."""
+    unanswered: dict[str, str] = {}
+    """Why a classifier has no prediction for the image, by classifier; it is no failure."""

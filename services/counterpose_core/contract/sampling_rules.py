@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from counterpose_core.contract.base import told_apart_by
+from counterpose_core.field_descriptions import Described
 
 PAPER_FAILURES = 20
 """The number of target failures at which the paper stops (Wiles et al., section 4.1)."""
@@ -14,7 +15,7 @@ PAPER_FAILURES = 20
 RuleName = Literal["fixed", "inverse", "sequential"]
 
 
-class _SamplingRule(BaseModel):
+class _SamplingRule(Described):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, json_schema_extra=told_apart_by("name")
     )
@@ -23,7 +24,8 @@ class _SamplingRule(BaseModel):
 class FixedNumber(_SamplingRule):
     """As many images as the budget gives, whatever they show."""
 
-    name: Literal["fixed"] = Field(default="fixed", description="Name of the rule.")
+    name: Literal["fixed"] = "fixed"
+    """Name of the rule."""
 
 
 class UntilFailures(_SamplingRule):
@@ -32,10 +34,10 @@ class UntilFailures(_SamplingRule):
     Its rates are unbiased, of held-out images too, whether or not they prove anything.
     """
 
-    name: Literal["inverse"] = Field(default="inverse", description="Name of the rule.")
-    failures: int = Field(
-        default=PAPER_FAILURES, ge=2, le=10_000, description="Number of failures at which drawing ends."
-    )
+    name: Literal["inverse"] = "inverse"
+    """Name of the rule."""
+    failures: int = Field(default=PAPER_FAILURES, ge=2, le=10_000)
+    """Number of failures at which drawing ends."""
 
 
 class UntilDecided(_SamplingRule):
@@ -44,13 +46,10 @@ class UntilDecided(_SamplingRule):
     Of held-out images: until the description is proven, or can no longer be.
     """
 
-    name: Literal["sequential"] = Field(default="sequential", description="Name of the rule.")
-    threshold: float = Field(
-        default=0.02,
-        ge=0.0,
-        lt=1.0,
-        description="Failure rate of the label alone below which no description is searched any more.",
-    )
+    name: Literal["sequential"] = "sequential"
+    """Name of the rule."""
+    threshold: float = Field(default=0.02, ge=0.0, lt=1.0)
+    """Failure rate of the label alone below which no description is searched any more."""
 
 
 SamplingRule = Annotated[FixedNumber | UntilFailures | UntilDecided, Field(discriminator="name")]

@@ -24,32 +24,44 @@ def _never_null(schema: dict[str, Any]) -> None:
 class InspectedImage(ResponseBody):
     """An image to look at before a threshold is set."""
 
-    item: str = Field(description="Id of the image's item.")
-    image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    class_name: str = Field(description="Class of the image.")
-    similarity: float = Field(description="CLIP cosine of the image with the shift's caption.")
+    item: str
+    """Id of the image's item."""
+    image: BlobRef
+    """SHA-256 of the image in the store."""
+    class_name: str
+    """Class of the image."""
+    similarity: float
+    """CLIP cosine of the image with the shift's caption."""
 
 
 class Inspection(ResponseBody):
     """The images around one percentile of a shift's similarities."""
 
-    percentile: float = Field(description="The percentile, in [0, 100].")
-    similarity: float = Field(description="CLIP cosine at this percentile.")
-    images: list[InspectedImage] = Field(description="The images nearest to this percentile.")
+    percentile: float
+    """The percentile, in [0, 100]."""
+    similarity: float
+    """CLIP cosine at this percentile."""
+    images: list[InspectedImage]
+    """The images nearest to this percentile."""
 
 
 class Inspections(ResponseBody):
     """``GET /v1/runs/{run_id}/inspections``: images to look at before a threshold is set."""
 
-    shift: str = Field(description="Name of the shift.")
-    caption: str = Field(description="Caption that the images are compared with.")
-    checkpoint: str = Field(description="CLIP checkpoint that the similarities come from.")
-    image_source: ImageSource = Field(description="Image source of the images.")
-    n: int = Field(description="Number of images that the percentiles are computed from.")
-    pending: int = Field(description="Number of images that are not finished yet.")
-    inspections: list[Inspection] = Field(
-        description="Images around each percentile, lowest percentile first."
-    )
+    shift: str
+    """Name of the shift."""
+    caption: str
+    """Caption that the images are compared with."""
+    checkpoint: str
+    """CLIP checkpoint that the similarities come from."""
+    image_source: ImageSource
+    """Image source of the images."""
+    n: int
+    """Number of images that the percentiles are computed from."""
+    pending: int
+    """Number of images that are not finished yet."""
+    inspections: list[Inspection]
+    """Images around each percentile, lowest percentile first."""
 
 
 class ShiftThresholdSet(ClientBody):
@@ -57,27 +69,18 @@ class ShiftThresholdSet(ClientBody):
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [way]} for way in WAYS]})
 
-    author: str = Field(min_length=1, max_length=200, description="Name of the person who decided.")
-    shows: dict[str, bool] | None = Field(
-        default=None,
-        json_schema_extra=_never_null,
-        description="Whether each inspected image shows the shift, by the id of its item; the lowest "
-        "percentile at which all images do is accepted, as in the paper.",
-    )
-    percentile: Percentile | None = Field(
-        default=None,
-        json_schema_extra=_never_null,
-        description="One of the inspected percentiles, to accept its similarity as the threshold.",
-    )
-    threshold: Cosine | None = Field(
-        default=None,
-        description="Lowest CLIP cosine that passes, or an explicit null if no image was good enough and "
-        "none should pass.",
-    )
-    image_source: ImageSource | None = Field(
-        default=None,
-        description="Image source whose images were inspected, or null for the first of the benchmark.",
-    )
+    author: str = Field(min_length=1, max_length=200)
+    """Name of the person who decided."""
+    shows: dict[str, bool] | None = Field(default=None, json_schema_extra=_never_null)
+    """Whether each inspected image shows the shift, by the id of its item; the lowest percentile at which all
+    images do is accepted, as in the paper."""
+    percentile: Percentile | None = Field(default=None, json_schema_extra=_never_null)
+    """One of the inspected percentiles, to accept its similarity as the threshold."""
+    threshold: Cosine | None = None
+    """Lowest CLIP cosine that passes, or an explicit null if no image was good enough and none should
+    pass."""
+    image_source: ImageSource | None = None
+    """Image source whose images were inspected, or null for the first of the benchmark."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -92,50 +95,46 @@ class ShiftThresholdSet(ClientBody):
 class ShiftThresholdDecision(ResponseBody):
     """A recorded decision; the newest for a shift is in force."""
 
-    id: int = Field(description="Number of the decision; later decisions have larger numbers.")
-    shift: str = Field(description="Name of the shift.")
-    checkpoint: str = Field(description="CLIP checkpoint that the decision holds for.")
-    author: str = Field(description="Name of the person who decided.")
-    decided_at: dt.datetime = Field(description="When it was decided, in UTC.")
-    percentile: float | None = Field(
-        default=None,
-        description="Accepted percentile, or null if a threshold was given or nothing passes.",
-    )
-    threshold: float | None = Field(
-        default=None, description="Lowest CLIP cosine that passes, or null if nothing passes."
-    )
-    failing_above: list[float] = Field(
-        default=[], description="Higher percentiles at which at least one image does not show the shift."
-    )
+    id: int
+    """Number of the decision; later decisions have larger numbers."""
+    shift: str
+    """Name of the shift."""
+    checkpoint: str
+    """CLIP checkpoint that the decision holds for."""
+    author: str
+    """Name of the person who decided."""
+    decided_at: dt.datetime
+    """When it was decided, in UTC."""
+    percentile: float | None = None
+    """Accepted percentile, or null if a threshold was given or nothing passes."""
+    threshold: float | None = None
+    """Lowest CLIP cosine that passes, or null if nothing passes."""
+    failing_above: list[float] = []
+    """Higher percentiles at which at least one image does not show the shift."""
 
 
 class ThresholdInForce(ResponseBody):
     """The threshold that a summary applies to a shift."""
 
-    threshold: float | None = Field(
-        default=None,
-        description="Lowest CLIP cosine that passes, or null if there is no threshold or nothing passes.",
-    )
-    set_by: ThresholdSetter | None = Field(
-        default=None,
-        description="Who set the threshold, or null if none is known for this CLIP, so that the shift "
-        "criterion is not applied.",
-    )
-    author: str | None = Field(
-        default=None, description="Name of the person who decided, or null if no person did."
-    )
-    decided_at: dt.datetime | None = Field(
-        default=None, description="When it was decided, in UTC, or null if no person did."
-    )
-    percentile: float | None = Field(default=None, description="Accepted percentile, or null if none was.")
-    nothing_passes: bool = Field(
-        default=False,
-        description="Whether a person found no percentile good enough, so that no image passes.",
-    )
+    threshold: float | None = None
+    """Lowest CLIP cosine that passes, or null if there is no threshold or nothing passes."""
+    set_by: ThresholdSetter | None = None
+    """Who set the threshold, or null if none is known for this CLIP, so that the shift criterion is not
+    applied."""
+    author: str | None = None
+    """Name of the person who decided, or null if no person did."""
+    decided_at: dt.datetime | None = None
+    """When it was decided, in UTC, or null if no person did."""
+    percentile: float | None = None
+    """Accepted percentile, or null if none was."""
+    nothing_passes: bool = False
+    """Whether a person found no percentile good enough, so that no image passes."""
 
 
 class ShiftThresholds(ResponseBody):
     """``GET /v1/runs/{run_id}/shift-thresholds``: thresholds in force, and every decision."""
 
-    in_force: dict[str, ThresholdInForce] = Field(description="The threshold in force, by shift.")
-    decisions: list[ShiftThresholdDecision] = Field(description="Every decision, oldest first.")
+    in_force: dict[str, ThresholdInForce]
+    """The threshold in force, by shift."""
+    decisions: list[ShiftThresholdDecision]
+    """Every decision, oldest first."""

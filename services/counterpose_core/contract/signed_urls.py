@@ -22,20 +22,16 @@ class SignedUrlCreate(ClientBody):
         str,
         Field(max_length=1200, pattern=SIGNABLE),
         TextForm("must be the path of a report, an export or an image, such as /v1/runs/3fa8/report"),
-    ] = Field(
-        description="Path of a report, an export or an image, with its query, such as "
-        "`/v1/runs/3fa8/report`.",
-    )
-    expires_in: int = Field(
-        default=3600, ge=60, le=LONGEST_SECONDS, description="Seconds until it ends; a week at most."
-    )
+    ]
+    """Path of a report, an export or an image, with its query, such as `/v1/runs/3fa8/report`."""
+    expires_in: int = Field(default=3600, ge=60, le=LONGEST_SECONDS)
+    """Seconds until it ends; a week at most."""
 
 
 class SignedUrl(ResponseBody):
     """A link that is read with GET, without a key."""
 
-    url: str = Field(description="The path with its signature, below the gateway's address.")
-    expires_at: dt.datetime | None = Field(
-        description="When it ends, in UTC; null where the gateway asks nobody for a key, so that all read "
-        "the path."
-    )
+    url: str
+    """The path with its signature, below the gateway's address."""
+    expires_at: dt.datetime | None
+    """When it ends, in UTC; null where the gateway asks nobody for a key, so that all read the path."""

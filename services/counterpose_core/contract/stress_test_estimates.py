@@ -16,75 +16,68 @@ SHOWN_CLASSES = 8
 class StressTestQuestion(StressTestCreate):
     """``POST /v1/stress-tests/estimate``: a stress test that is asked about."""
 
-    classifiers: list[ClassifierSpec] = Field(
-        default=[],
-        max_length=64,
-        json_schema_extra=DISTINCT,
-        description="The classifiers to test. They answer the first images as for the run, which gives "
-        "`baseline`; no other figure depends on them.",
-    )
+    classifiers: list[ClassifierSpec] = Field(default=[], max_length=64, json_schema_extra=DISTINCT)
+    """The classifiers to test. They answer the first images as for the run, which gives `baseline`; no other
+    figure depends on them."""
 
 
 class ProvableClass(ResponseBody):
     """What can be proven on the images of one class."""
 
-    object_class: str = Field(description="The class.")
-    images: int = Field(description="Number of its images that the run takes.")
-    pairs: int = Field(
-        description="Number of pairs of an edit and a placebo to expect for a change that applies to all of "
-        "its images."
-    )
-    scope: ConfirmationScope = Field(
-        default="class",
-        description="Whether the pairs are of different images and prove something of the `class`, or are "
-        "draws of a few `images` and prove something of these.",
-    )
-    share: float | None = Field(
-        description="Smallest share of its images, from 0 to 1, that a change must fool to be proven with "
-        "the probability `power`; null if none can be proven."
-    )
+    object_class: str
+    """The class."""
+    images: int
+    """Number of its images that the run takes."""
+    pairs: int
+    """Number of pairs of an edit and a placebo to expect for a change that applies to all of its images."""
+    scope: ConfirmationScope = "class"
+    """Whether the pairs are of different images and prove something of the `class`, or are draws of a few
+    `images` and prove something of these."""
+    share: float | None
+    """Smallest share of its images, from 0 to 1, that a change must fool to be proven with the probability
+    `power`; null if none can be proven."""
 
 
 class StressTestEstimate(ResponseBody):
     """What a stress test would take and what it could prove, without creating it."""
 
-    images: int = Field(description="Number of source images.")
-    screened: int = Field(description="Number of them that the screen edits.")
-    fresh: int = Field(description="Number of them that are kept for confirmation.")
-    items: int = Field(description="Most items that the run would have, in all stages.")
-    minutes: float | None = Field(
-        description="Minutes that they would take at the median rate of this gateway's earlier runs, or null "
-        "if there are none."
-    )
-    fastest: float | None = Field(description="The same at the rate of the fastest of them.")
-    slowest: float | None = Field(description="The same at the rate of the slowest of them.")
-    runs: int = Field(description="Number of earlier runs whose rates were taken.")
-    hypotheses: int = Field(description="Number of changes that would be tested together.")
-    least_pairs: int = Field(
-        description="Number of pairs n without which none of them can be proven: 2^-n is the least p-value."
-    )
-    power: float = Field(description="Probability with which the shares of `classes` are proven.")
-    classes: list[ProvableClass] = Field(description="What can be proven by class, in the dataset's order.")
-    baseline: list[ClassifierBaseline] = Field(
-        default=[], description="What each classifier answers to the first images as they are."
-    )
-    operations: int | None = Field(
-        default=None,
-        description="Number of images that operations make of all photographs, or null for edits alone.",
-    )
-    operation_tests: int | None = Field(
-        default=None,
-        exclude_if=lambda number: number is None,
-        description="Number of tests of operations, which are corrected apart from the changes; absent in a "
-        "run of edits or of operations alone, whose tests are `hypotheses`.",
-    )
-    operation_least: int | None = Field(
-        default=None,
-        exclude_if=lambda number: number is None,
-        description="Number of images that an operation must lose, and gain none, for a loss to be shown; "
-        "absent where `operation_tests` is.",
-    )
-    reason: str | None = Field(description="Why nothing can be confirmed, or null if something can.")
+    images: int
+    """Number of source images."""
+    screened: int
+    """Number of them that the screen edits."""
+    fresh: int
+    """Number of them that are kept for confirmation."""
+    items: int
+    """Most items that the run would have, in all stages."""
+    minutes: float | None
+    """Minutes that they would take at the median rate of this gateway's earlier runs, or null if there are
+    none."""
+    fastest: float | None
+    """The same at the rate of the fastest of them."""
+    slowest: float | None
+    """The same at the rate of the slowest of them."""
+    runs: int
+    """Number of earlier runs whose rates were taken."""
+    hypotheses: int
+    """Number of changes that would be tested together."""
+    least_pairs: int
+    """Number of pairs n without which none of them can be proven: 2^-n is the least p-value."""
+    power: float
+    """Probability with which the shares of `classes` are proven."""
+    classes: list[ProvableClass]
+    """What can be proven by class, in the dataset's order."""
+    baseline: list[ClassifierBaseline] = []
+    """What each classifier answers to the first images as they are."""
+    operations: int | None = None
+    """Number of images that operations make of all photographs, or null for edits alone."""
+    operation_tests: int | None = Field(default=None, exclude_if=lambda number: number is None)
+    """Number of tests of operations, which are corrected apart from the changes; absent in a run of edits or
+    of operations alone, whose tests are `hypotheses`."""
+    operation_least: int | None = Field(default=None, exclude_if=lambda number: number is None)
+    """Number of images that an operation must lose, and gain none, for a loss to be shown; absent where
+    `operation_tests` is."""
+    reason: str | None
+    """Why nothing can be confirmed, or null if something can."""
 
     @property
     def sentences(self) -> list[str]:

@@ -3,12 +3,10 @@
 from pydantic import Field, ValidationInfo, field_validator
 
 from counterpose_core.contract.backend_preset import Fraction
-from counterpose_core.contract.base import DISTINCT, require_distinct
+from counterpose_core.contract.base import DISTINCT, Distinct
 from counterpose_core.contract.classifiers import FunctionsAsWritten
 from counterpose_core.contract.interventions import Intervention
-from counterpose_core.contract.stress_test_thresholds import (  # fmt: skip
-    Thresholds,
-)
+from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.suite_fit import OutsideSuite
 from counterpose_core.contract.transforms import TransformChoice
 from counterpose_core.types import (
@@ -27,130 +25,60 @@ from counterpose_core.types import (
 class StressTestCreate(FunctionsAsWritten):
     """``POST /v1/stress-tests``: a dataset, the classifiers to test and the changes to make."""
 
-    dataset: Name = Field(description="Name of the dataset.")
-    classifiers: list[ClassifierSpec] = Field(
-        min_length=1,
-        max_length=64,
-        json_schema_extra=DISTINCT,
-        description="The classifiers to test.",
-    )
-    edit_types: list[EditType] = Field(
-        default=list(EDIT_TYPES),
-        min_length=1,
-        max_length=5,
-        json_schema_extra=DISTINCT,
-        description="Factors to change; `max_edits_per_image` is divided evenly among them.",
-    )
-    interventions: list[Intervention] = Field(
-        default=[],
-        max_length=16,
-        json_schema_extra=DISTINCT,
-        description="Changes of words of your own, each made in every caption that it applies to.",
-    )
+    dataset: Name
+    """Name of the dataset."""
+    classifiers: Distinct[list[ClassifierSpec]] = Field(min_length=1, max_length=64)
+    """The classifiers to test."""
+    edit_types: Distinct[list[EditType]] = Field(default=list(EDIT_TYPES), min_length=1, max_length=5)
+    """Factors to change; `max_edits_per_image` is divided evenly among them."""
+    interventions: list[Intervention] = Field(default=[], max_length=16, json_schema_extra=DISTINCT)
+    """Changes of words of your own, each made in every caption that it applies to."""
     transforms: TransformChoice | None = Field(
         default=None,
         # A run of captions is stored as it was without this field.
         exclude_if=lambda choice: choice is None,
-        description="Operations to carry out on every image, beside the edits of its caption that the "
-        "request has; null for none, or for those of a suite that has nothing else.",
     )
-    max_edits_per_image: int = Field(
-        default=5,
-        ge=0,
-        le=50,
-        description="Number of edits of each source image; 0 makes only the interventions.",
-    )
-    lance_r_edits_per_image: int = Field(
-        default=1,
-        ge=0,
-        le=16,
-        description="Number of additional edits of each source image by the random baseline LANCE-R; "
-        "0 for none.",
-    )
-    preset: Name | None = Field(
-        default=None,
-        description="Name of one of the suite's editor presets. If it is omitted, the suite's default is "
-        "used, and the stored request names it.",
-    )
-    selection: Selection = Field(
-        default="paper",
-        description="How to choose from the strength sweep: `paper` makes all values and takes the one "
-        "with the best direction among those that pass the gate; `released` takes the largest value that "
-        "passes and makes no smaller ones, which saves most of the editor's work.",
-    )
-    strength: list[Fraction] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=16,
-        json_schema_extra=DISTINCT,
-        description="Strengths to sweep, in [0, 1]; null for the preset's. For prompt-to-prompt: shares of "
-        "the steps that copy self-attention; larger ones keep more of the image (LANCE: 0.4 to 0.9 by 0.1).",
-    )
-    thresholds: Thresholds = Field(
-        default=Thresholds(),
-        description="Thresholds of the text filters and the image gate, each null for the suite's, which are "
-        "calibrated for its models. The run's configuration records those in force.",
-    )
-    limit: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="Maximum number of source images, taken in order and evenly over the classes; "
-        "null for all.",
-    )
-    refused_words: list[RefusedWord] = Field(
-        default=[],
-        max_length=1000,
-        description="Words that no edit may add, in addition to the built-in list of subjective words.",
-    )
-    exclude: list[SourceName] = Field(
-        default=[],
-        max_length=10_000,
-        description="Images to leave out, by id, by file name, or by class and file name separated by "
-        "a slash.",
-    )
-    confirm: bool = Field(
-        default=True,
-        description="Whether to screen a part of the source images and to test on the others what seemed to "
-        "hurt. Where too few images are left for a test, all are screened and nothing is confirmed.",
-    )
-    confirm_share: float = Field(
-        default=0.65,
-        ge=1e-6,
-        lt=1.0,
-        description="Share of each class's source images that are kept for confirmation.",
-    )
-    near_duplicates: Cosine | None = Field(
-        default=None,
-        gt=0.0,
-        description="Lowest cosine between the CLIP features of two images of a class that are taken for one "
-        "group, as if the dataset named it; null to group only what the dataset names and equal images.",
-    )
-    outside_suite: OutsideSuite = Field(
-        default="stop",
-        description="What to do if most of the first images lie outside what the suite's models were trained "
-        "on, so that no edit of them can be trusted: `stop` the run after these, or `continue`.",
-    )
-    applied_from: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=64,
-        description="Id of the stress test one of whose changes the interventions repeat; the run is listed "
-        "under it. Null for none.",
-    )
-    seed: Seed = Field(description="Seed of every random draw.")
-
-    @field_validator("classifiers", "edit_types")
-    @classmethod
-    def _distinct(cls, values: list[str]) -> list[str]:
-        require_distinct(values)
-        return values
-
-    @field_validator("strength")
-    @classmethod
-    def _values_once(cls, values: list[float] | None) -> list[float] | None:
-        require_distinct(map(str, values or ()))
-        return values
+    """Operations to carry out on every image, beside the edits of its caption that the request has; null for
+    none, or for those of a suite that has nothing else."""
+    max_edits_per_image: int = Field(default=5, ge=0, le=50)
+    """Number of edits of each source image; 0 makes only the interventions."""
+    lance_r_edits_per_image: int = Field(default=1, ge=0, le=16)
+    """Number of additional edits of each source image by the random baseline LANCE-R; 0 for none."""
+    preset: Name | None = None
+    """Name of one of the suite's editor presets. If it is omitted, the suite's default is used, and the
+    stored request names it."""
+    selection: Selection = "paper"
+    """How to choose from the strength sweep: `paper` makes all values and takes the one with the best
+    direction among those that pass the gate; `released` takes the largest value that passes and makes no
+    smaller ones, which saves most of the editor's work."""
+    strength: Distinct[list[Fraction] | None] = Field(default=None, min_length=1, max_length=16)
+    """Strengths to sweep, in [0, 1]; null for the preset's. For prompt-to-prompt: shares of the steps that
+    copy self-attention; larger ones keep more of the image (LANCE: 0.4 to 0.9 by 0.1)."""
+    thresholds: Thresholds = Thresholds()
+    """Thresholds of the text filters and the image gate, each null for the suite's, which are calibrated for
+    its models. The run's configuration records those in force."""
+    limit: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Maximum number of source images, taken in order and evenly over the classes; null for all."""
+    refused_words: list[RefusedWord] = Field(default=[], max_length=1000)
+    """Words that no edit may add, in addition to the built-in list of subjective words."""
+    exclude: list[SourceName] = Field(default=[], max_length=10_000)
+    """Images to leave out, by id, by file name, or by class and file name separated by a slash."""
+    confirm: bool = True
+    """Whether to screen a part of the source images and to test on the others what seemed to hurt. Where too
+    few images are left for a test, all are screened and nothing is confirmed."""
+    confirm_share: float = Field(default=0.65, ge=1e-6, lt=1.0)
+    """Share of each class's source images that are kept for confirmation."""
+    near_duplicates: Cosine | None = Field(default=None, gt=0.0)
+    """Lowest cosine between the CLIP features of two images of a class that are taken for one group, as if
+    the dataset named it; null to group only what the dataset names and equal images."""
+    outside_suite: OutsideSuite = "stop"
+    """What to do if most of the first images lie outside what the suite's models were trained on, so that no
+    edit of them can be trusted: `stop` the run after these, or `continue`."""
+    applied_from: str | None = Field(default=None, min_length=1, max_length=64)
+    """Id of the stress test one of whose changes the interventions repeat; the run is listed under it. Null
+    for none."""
+    seed: Seed
+    """Seed of every random draw."""
 
     @field_validator("interventions")
     @classmethod

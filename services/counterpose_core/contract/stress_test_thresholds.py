@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from pydantic import Field
-
 from counterpose_core.contract.base import ClientBody, RequestBody, ResponseBody
 from counterpose_core.types import Cosine, Estimate
 
@@ -11,36 +9,23 @@ from counterpose_core.types import Cosine, Estimate
 class GateThresholds(RequestBody):
     """The image gate: an edit is kept when each cosine reaches its threshold (LANCE: 0.2, 0.7, 0.2)."""
 
-    direction: Cosine = Field(
-        default=0.2,
-        description="Lowest cosine between the change of the image and the change of the caption.",
-    )
-    image_image: Cosine = Field(
-        default=0.7, description="Lowest cosine between the edited image and the original."
-    )
-    image_text: Cosine = Field(
-        default=0.2, description="Lowest cosine between the edited image and the edited caption."
-    )
-    closer: bool = Field(
-        default=True,
-        description="Whether the edited image must also be closer to the edited caption than to the "
-        "original one.",
-    )
+    direction: Cosine = 0.2
+    """Lowest cosine between the change of the image and the change of the caption."""
+    image_image: Cosine = 0.7
+    """Lowest cosine between the edited image and the original."""
+    image_text: Cosine = 0.2
+    """Lowest cosine between the edited image and the edited caption."""
+    closer: bool = True
+    """Whether the edited image must also be closer to the edited caption than to the original one."""
 
 
 class TextThresholds(RequestBody):
     """The text filters: an edit is dropped when its words are too close to the class or to each other."""
 
-    class_similarity: Cosine = Field(
-        default=0.5,
-        description="The edit is dropped if the cosine between a changed word and the class name is at "
-        "least this.",
-    )
-    word_similarity: Cosine = Field(
-        default=0.5,
-        description="The edit is dropped if the cosine between the removed and the added words is at "
-        "least this.",
-    )
+    class_similarity: Cosine = 0.5
+    """The edit is dropped if the cosine between a changed word and the class name is at least this."""
+    word_similarity: Cosine = 0.5
+    """The edit is dropped if the cosine between the removed and the added words is at least this."""
 
 
 class Thresholds(ClientBody):
@@ -50,34 +35,22 @@ class Thresholds(ClientBody):
     encoder has other cosines of the same images and words (LANCE, Algorithm 1 and Table 6).
     """
 
-    direction: Cosine | None = Field(
-        default=None,
-        description="Lowest cosine between the change of the image and the change of the caption, in [-1, 1] "
-        "(LANCE's tau, Table 6c: 0.2).",
-    )
-    image_image: Cosine | None = Field(
-        default=None,
-        description="Lowest cosine between the edited image and the original, in [-1, 1] (Table 6c: 0.7).",
-    )
-    image_text: Cosine | None = Field(
-        default=None,
-        description="Lowest cosine between each image and its caption, in [-1, 1] (Table 6c: 0.2).",
-    )
-    closer: bool | None = Field(
-        default=None,
-        description="Whether the edited image must also be closer to the edited caption than to the "
-        "original one (section 3.2).",
-    )
-    class_similarity: Cosine | None = Field(
-        default=None,
-        description="The edit is dropped if the cosine between a changed word and the class name is at least "
-        "this, in [-1, 1] (LANCE's epsilon, Table 6a: 0.5).",
-    )
-    word_similarity: Cosine | None = Field(
-        default=None,
-        description="The edit is dropped if the cosine between the removed and the added words is at least "
-        "this, in [-1, 1] (epsilon too, section 3.1: 0.5).",
-    )
+    direction: Cosine | None = None
+    """Lowest cosine between the change of the image and the change of the caption, in [-1, 1] (LANCE's tau,
+    Table 6c: 0.2)."""
+    image_image: Cosine | None = None
+    """Lowest cosine between the edited image and the original, in [-1, 1] (Table 6c: 0.7)."""
+    image_text: Cosine | None = None
+    """Lowest cosine between each image and its caption, in [-1, 1] (Table 6c: 0.2)."""
+    closer: bool | None = None
+    """Whether the edited image must also be closer to the edited caption than to the original one (section
+    3.2)."""
+    class_similarity: Cosine | None = None
+    """The edit is dropped if the cosine between a changed word and the class name is at least this, in [-1,
+    1] (LANCE's epsilon, Table 6a: 0.5)."""
+    word_similarity: Cosine | None = None
+    """The edit is dropped if the cosine between the removed and the added words is at least this, in [-1, 1]
+    (epsilon too, section 3.1: 0.5)."""
 
     def of_gate(self, otherwise: GateThresholds) -> GateThresholds:
         """The image gate, with these in place of the ``otherwise`` where they are set."""
@@ -98,12 +71,18 @@ class Thresholds(ClientBody):
 class SweepScores(ResponseBody):
     """The cosines of one strength of an edit's sweep that the image gate reads, all in [-1, 1]."""
 
-    strength: float = Field(description="The strength at which the image was made.")
-    direction: float = Field(description="Cosine between the change of the image and that of the caption.")
-    image_image: float = Field(description="Cosine of the original image with the edited one.")
-    text_original: float = Field(description="Cosine of the original image with its caption.")
-    text_edited: float = Field(description="Cosine of the edited image with the edited caption.")
-    text_edited_source: float = Field(description="Cosine of the edited image with the original caption.")
+    strength: float
+    """The strength at which the image was made."""
+    direction: float
+    """Cosine between the change of the image and that of the caption."""
+    image_image: float
+    """Cosine of the original image with the edited one."""
+    text_original: float
+    """Cosine of the original image with its caption."""
+    text_edited: float
+    """Cosine of the edited image with the edited caption."""
+    text_edited_source: float
+    """Cosine of the edited image with the original caption."""
 
     @property
     def words_added(self) -> None:
@@ -119,39 +98,37 @@ class SweepScores(ResponseBody):
 class WordSimilarities(ResponseBody):
     """The cosines that the text filters read, in [-1, 1]."""
 
-    class_similarity: float | None = Field(
-        default=None,
-        description="Largest cosine of the class name with removed or added words, or null without words.",
-    )
-    word_similarity: float | None = Field(
-        default=None,
-        description="Cosine of the removed with the added words, or null if either is missing.",
-    )
+    class_similarity: float | None = None
+    """Largest cosine of the class name with removed or added words, or null without words."""
+    word_similarity: float | None = None
+    """Cosine of the removed with the added words, or null if either is missing."""
 
 
 class TextScores(WordSimilarities):
     """The cosines of an edit's words, and of the proposals that the text filters dropped before it."""
 
-    passed_over: list[WordSimilarities] = Field(
-        default=[], description="Earlier proposals of the same slot that were too similar, in their order."
-    )
+    passed_over: list[WordSimilarities] = []
+    """Earlier proposals of the same slot that were too similar, in their order."""
 
 
 class JudgedAgain(ResponseBody):
     """How a summary differs from its run's: other thresholds, applied to the recorded scores."""
 
-    gate: GateThresholds = Field(description="Thresholds of the image gate that the figures are for.")
-    text: TextThresholds = Field(description="Thresholds of the text filters that the figures are for.")
-    own_gate: GateThresholds = Field(description="The run's own thresholds of the image gate.")
-    own_text: TextThresholds = Field(description="The run's own thresholds of the text filters.")
-    dropped: int = Field(description="Images that the run kept and that these thresholds drop.")
-    left_out: dict[str, int] = Field(
-        description="Items that no figure includes, by why they cannot be judged without making an image or "
-        "asking a classifier: `not-made`, `not-classified` or `not-scored`."
-    )
-    share_left_out: Estimate = Field(
-        description="Share of the items with thresholds that are left out; n counts those that have ended."
-    )
+    gate: GateThresholds
+    """Thresholds of the image gate that the figures are for."""
+    text: TextThresholds
+    """Thresholds of the text filters that the figures are for."""
+    own_gate: GateThresholds
+    """The run's own thresholds of the image gate."""
+    own_text: TextThresholds
+    """The run's own thresholds of the text filters."""
+    dropped: int
+    """Images that the run kept and that these thresholds drop."""
+    left_out: dict[str, int]
+    """Items that no figure includes, by why they cannot be judged without making an image or asking a
+    classifier: `not-made`, `not-classified` or `not-scored`."""
+    share_left_out: Estimate
+    """Share of the items with thresholds that are left out; n counts those that have ended."""
 
     def __str__(self) -> str:
         changed = ", ".join(

@@ -25,7 +25,7 @@ from counterpose_core.contract.stress_test_figures import (
     Unanswered,
 )
 from counterpose_core.contract.stress_test_requests import StressTestCreate
-from counterpose_core.contract.stress_test_thresholds import (  # fmt: skip
+from counterpose_core.contract.stress_test_thresholds import (
     GateThresholds,
     JudgedAgain,
     TextThresholds,
@@ -34,10 +34,7 @@ from counterpose_core.contract.stress_test_thresholds import (  # fmt: skip
 from counterpose_core.contract.suite_fit import KnownImages, SuiteFitSummary
 from counterpose_core.contract.transforms import TransformPlan, TransformSummary
 from counterpose_core.errors import InternalError
-from counterpose_core.types import (
-    Cost,
-    Estimate,
-)
+from counterpose_core.types import Cost, Estimate
 
 __all__ = [
     "ClassSummary",
@@ -60,64 +57,51 @@ __all__ = [
 class StressTestConfig(ResponseBody):
     """Everything a stress test depends on, fixed when its run is created."""
 
-    request: StressTestCreate = Field(description="The request that created the run.")
-    suite: str = Field(description="Name of the model suite.")
-    preset: EditorPreset | None = Field(
-        description="Settings of the editor, or null where no image is edited by its caption."
-    )
-    transforms: TransformPlan | None = Field(
-        default=None,
-        exclude_if=lambda plan: plan is None,
-        description="The operations that are carried out on every image, or null for none.",
-    )
-    gate: GateThresholds = Field(description="Thresholds of the image gate.")
-    text: TextThresholds = Field(description="Thresholds of the text filters.")
-    models: dict[str, str] = Field(description="Name of each service's model.")
-    versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
-    dataset_digest: str = Field(description="Digest of the dataset when the run was created.")
-    classes: list[str] = Field(description="All classes of the dataset, among which the classifiers choose.")
-    excluded: list[str] = Field(default=[], description="Ids of the images that were left out by name.")
-    objectionable: float | None = Field(
-        default=None,
-        description="CLIP cosine from which a generated image is dropped as objectionable, or null "
-        "where nothing is checked.",
-    )
-    redraw: EditorPreset | None = Field(
-        default=None,
-        description="Settings of the editor for several draws of one source image, or null where the suite "
-        "has none: they draw the noise from a seed.",
-    )
-    confirmation: ConfirmationPlan | None = Field(
-        default=None,
-        description="How the source images are divided, or null where the request does not confirm.",
-    )
-    grouping: Grouping | None = Field(
-        default=None, description="The source images that are not independent, or null if all are."
-    )
-    notes: list[str] = Field(
-        default=[], description="What the run cannot show, however it comes out, such as for want of images."
-    )
-    baseline: list[ClassifierBaseline] = Field(
-        default=[],
-        description="What each classifier answered to the first images when the run was created; without "
-        "those that could not be called then.",
-    )
-    policy_words: list[str] = Field(
-        default=[], description="Words and phrases that the operator's content policy refuses in edits."
-    )
-    known_images: KnownImages | None = Field(
-        default=None,
-        description="What the suite's own images measure at least, or null where it was not calibrated.",
-    )
-    proof: Proof | None = Field(
-        default=None,
-        description="The finding of another run that this run is to prove, or null where it searches itself.",
-    )
-    operation_proof: OperationProof | None = Field(
-        default=None,
-        exclude_if=lambda proof: proof is None,
-        description="The operation of another run that this run is to prove, or null for none.",
-    )
+    request: StressTestCreate
+    """The request that created the run."""
+    suite: str
+    """Name of the model suite."""
+    preset: EditorPreset | None
+    """Settings of the editor, or null where no image is edited by its caption."""
+    transforms: TransformPlan | None = Field(default=None, exclude_if=lambda plan: plan is None)
+    """The operations that are carried out on every image, or null for none."""
+    gate: GateThresholds
+    """Thresholds of the image gate."""
+    text: TextThresholds
+    """Thresholds of the text filters."""
+    models: dict[str, str]
+    """Name of each service's model."""
+    versions: dict[str, str]
+    """Versions of the software that planned the run, by package."""
+    dataset_digest: str
+    """Digest of the dataset when the run was created."""
+    classes: list[str]
+    """All classes of the dataset, among which the classifiers choose."""
+    excluded: list[str] = []
+    """Ids of the images that were left out by name."""
+    objectionable: float | None = None
+    """CLIP cosine from which a generated image is dropped as objectionable, or null where nothing is
+    checked."""
+    redraw: EditorPreset | None = None
+    """Settings of the editor for several draws of one source image, or null where the suite has none: they
+    draw the noise from a seed."""
+    confirmation: ConfirmationPlan | None = None
+    """How the source images are divided, or null where the request does not confirm."""
+    grouping: Grouping | None = None
+    """The source images that are not independent, or null if all are."""
+    notes: list[str] = []
+    """What the run cannot show, however it comes out, such as for want of images."""
+    baseline: list[ClassifierBaseline] = []
+    """What each classifier answered to the first images when the run was created; without those that could
+    not be called then."""
+    policy_words: list[str] = []
+    """Words and phrases that the operator's content policy refuses in edits."""
+    known_images: KnownImages | None = None
+    """What the suite's own images measure at least, or null where it was not calibrated."""
+    proof: Proof | None = None
+    """The finding of another run that this run is to prove, or null where it searches itself."""
+    operation_proof: OperationProof | None = Field(default=None, exclude_if=lambda proof: proof is None)
+    """The operation of another run that this run is to prove, or null for none."""
 
     @property
     def groups(self) -> dict[str, str]:
@@ -144,105 +128,80 @@ class StressTestSummary(RunSummary):
     counts or costs the whole run.
     """
 
-    kind: Literal["stress-test"] = Field(default="stress-test", description="Kind of the run.")
-    run_id: str = Field(description="Id of the run.")
-    dataset: str = Field(description="Name of the dataset.")
-    seed: int = Field(description="Seed of the stress test.")
-    verdict: str = Field(description="The result of the stress test in words.")
-    verdicts: list[ClassifierVerdict] = Field(
-        default=[], description="What the run shows about each classifier, worst first."
-    )
-    findings: list[Finding] = Field(
-        default=[],
-        description="Changes that make a classifier answer wrongly, the most certain first; empty for a run "
-        "of one stage, whose insights take their place.",
-    )
-    pairs_left: dict[int, int] = Field(
-        default={},
-        description="Number of pairs that a proof of each open finding could make at most, by the finding's "
-        "number, of images that the dataset has left, or else drawn again; with 0 `prove` is refused.",
-    )
-    least_pairs: dict[int, int] = Field(
-        default={}, description="Number of further pairs that a proof takes at least to decide each finding."
-    )
-    confirmation: ConfirmationSummary | None = Field(
-        default=None,
-        description="What the stages after the screen did, or null if the request does not confirm.",
-    )
-    baseline: list[ClassifierBaseline] = Field(
-        default=[],
-        description="What each classifier answered to the first images as they are, at the run's creation.",
-    )
-    models: dict[str, ModelSummary] = Field(description="Results of each classifier in the screen.")
-    edit_types: dict[str, EditTypeSummary] = Field(
-        description="Sensitivity by edit type in the screen, averaged over classifiers."
-    )
-    insights: list[Insight] = Field(
-        description="Changes that move a classifier on one class in the screen, largest fall first."
-    )
-    counts: dict[str, int] = Field(description="Number of items of all stages, planned and in each state.")
-    yields: dict[str, Estimate] = Field(
-        alias="yield",
-        serialization_alias="yield",
-        description="Share of the screen's edits that pass each filter, and share of them that were kept, in "
-        "total (`kept`) and by type (`kept.<type>`).",
-    )
-    dropped: dict[str, int] = Field(description="Number of dropped items of all stages, by reason.")
-    failed_codes: dict[str, int] = Field(
-        default={}, description="Number of failed items of all stages, by error code."
-    )
-    cost: Cost = Field(description="Total cost of the items of all stages.")
-    service_seconds: dict[str, float] = Field(description="Seconds spent in each service.")
-    wall_s: float = Field(
-        description="Seconds from the start to the end of the run; 0 while it has not ended."
-    )
-    config: dict[str, Any] = Field(
-        description="Everything the stress test depends on, as stored with the run."
-    )
-    failure_modes: dict[str, FailureMode] = Field(
-        default={}, description="LANCE's failure modes among the screen's edits, by name."
-    )
-    excluded_sources: int = Field(
-        default=0, description="Number of images that were left out by name; they have no items."
-    )
-    grouping: GroupingSummary | None = Field(
-        default=None,
-        description="How many source images share a group, or null if all are independent. A group is one "
-        "unit: n counts groups wherever it counts source images.",
-    )
-    interventions: list[InterventionSummary] = Field(
-        default=[], description="What each intervention did to the screened images."
-    )
-    classes: dict[str, ClassSummary] = Field(
-        default={}, description="Yield and accuracy by class in the screen."
-    )
-    realism: RealismSummary | None = Field(
-        default=None,
-        description="How realistic the screen's images are, or null if no features were recorded.",
-    )
-    perplexity: PerplexitySummary | None = Field(
-        default=None,
-        description="How natural the screen's captions are, or null if no likelihoods were recorded.",
-    )
-    sweep: SweepSummary | None = Field(
-        default=None, description="How the strength sweep was chosen from, or null if there was no sweep."
-    )
-    suite_fit: SuiteFitSummary | None = Field(
-        default=None,
-        description="How many of the screen's images lie outside what the suite knows, or null where that is "
-        "not measured.",
-    )
-    judged_again: JudgedAgain | None = Field(
-        default=None,
-        description="How these figures differ from the run's own, or null if the reader gave no thresholds.",
-    )
+    kind: Literal["stress-test"] = "stress-test"
+    """Kind of the run."""
+    run_id: str
+    """Id of the run."""
+    dataset: str
+    """Name of the dataset."""
+    seed: int
+    """Seed of the stress test."""
+    verdict: str
+    """The result of the stress test in words."""
+    verdicts: list[ClassifierVerdict] = []
+    """What the run shows about each classifier, worst first."""
+    findings: list[Finding] = []
+    """Changes that make a classifier answer wrongly, the most certain first; empty for a run of one stage,
+    whose insights take their place."""
+    pairs_left: dict[int, int] = {}
+    """Number of pairs that a proof of each open finding could make at most, by the finding's number, of
+    images that the dataset has left, or else drawn again; with 0 `prove` is refused."""
+    least_pairs: dict[int, int] = {}
+    """Number of further pairs that a proof takes at least to decide each finding."""
+    confirmation: ConfirmationSummary | None = None
+    """What the stages after the screen did, or null if the request does not confirm."""
+    baseline: list[ClassifierBaseline] = []
+    """What each classifier answered to the first images as they are, at the run's creation."""
+    models: dict[str, ModelSummary]
+    """Results of each classifier in the screen."""
+    edit_types: dict[str, EditTypeSummary]
+    """Sensitivity by edit type in the screen, averaged over classifiers."""
+    insights: list[Insight]
+    """Changes that move a classifier on one class in the screen, largest fall first."""
+    counts: dict[str, int]
+    """Number of items of all stages, planned and in each state."""
+    yields: dict[str, Estimate] = Field(alias="yield", serialization_alias="yield")
+    """Share of the screen's edits that pass each filter, and share of them that were kept, in total (`kept`)
+    and by type (`kept.<type>`)."""
+    dropped: dict[str, int]
+    """Number of dropped items of all stages, by reason."""
+    failed_codes: dict[str, int] = {}
+    """Number of failed items of all stages, by error code."""
+    cost: Cost
+    """Total cost of the items of all stages."""
+    service_seconds: dict[str, float]
+    """Seconds spent in each service."""
+    wall_s: float
+    """Seconds from the start to the end of the run; 0 while it has not ended."""
+    config: dict[str, Any]
+    """Everything the stress test depends on, as stored with the run."""
+    failure_modes: dict[str, FailureMode] = {}
+    """LANCE's failure modes among the screen's edits, by name."""
+    excluded_sources: int = 0
+    """Number of images that were left out by name; they have no items."""
+    grouping: GroupingSummary | None = None
+    """How many source images share a group, or null if all are independent. A group is one unit: n counts
+    groups wherever it counts source images."""
+    interventions: list[InterventionSummary] = []
+    """What each intervention did to the screened images."""
+    classes: dict[str, ClassSummary] = {}
+    """Yield and accuracy by class in the screen."""
+    realism: RealismSummary | None = None
+    """How realistic the screen's images are, or null if no features were recorded."""
+    perplexity: PerplexitySummary | None = None
+    """How natural the screen's captions are, or null if no likelihoods were recorded."""
+    sweep: SweepSummary | None = None
+    """How the strength sweep was chosen from, or null if there was no sweep."""
+    suite_fit: SuiteFitSummary | None = None
+    """How many of the screen's images lie outside what the suite knows, or null where that is not
+    measured."""
+    judged_again: JudgedAgain | None = None
+    """How these figures differ from the run's own, or null if the reader gave no thresholds."""
 
-    transforms: TransformSummary | None = Field(
-        default=None, description="What operations on the images cost, or null where none were carried out."
-    )
-    unanswered: list[Unanswered] = Field(
-        default=[], description="The classifiers that failed on images, the most often first."
-    )
+    transforms: TransformSummary | None = None
+    """What operations on the images cost, or null where none were carried out."""
+    unanswered: list[Unanswered] = []
+    """The classifiers that failed on images, the most often first."""
 
     @property
     def control_name(self) -> str:

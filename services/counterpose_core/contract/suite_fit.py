@@ -20,22 +20,14 @@ OutsideSuite = Literal["stop", "continue"]
 class SuiteFit(ResponseBody):
     """What was measured of one image, and the measures by which it lies outside the suite."""
 
-    caption_nats: float | None = Field(
-        default=None,
-        description="Log-likelihood of its caption in nats per token, or null for a caption of the user's.",
-    )
-    image_text: float | None = Field(
-        default=None,
-        description="CLIP cosine of the image with its caption, or null for a caption of the user's.",
-    )
-    psnr_db: float | None = Field(
-        default=None,
-        description="PSNR of its reconstruction in dB, or null if another preset made it than the "
-        "calibration's.",
-    )
-    outside: list[Measure] = Field(
-        default=[], description="Measures that lie below those of the suite's own images."
-    )
+    caption_nats: float | None = None
+    """Log-likelihood of its caption in nats per token, or null for a caption of the user's."""
+    image_text: float | None = None
+    """CLIP cosine of the image with its caption, or null for a caption of the user's."""
+    psnr_db: float | None = None
+    """PSNR of its reconstruction in dB, or null if another preset made it than the calibration's."""
+    outside: list[Measure] = []
+    """Measures that lie below those of the suite's own images."""
 
 
 class KnownImages(RequestBody):
@@ -45,16 +37,18 @@ class KnownImages(RequestBody):
     any.
     """
 
-    caption_nats: float = Field(
-        description="Log-likelihood of the captioner's caption given the image, in nats per token."
-    )
-    image_text: Cosine = Field(description="CLIP cosine of the image with that caption.")
-    psnr_db: float = Field(description="PSNR of the image's reconstruction by `preset`, in dB.")
-    preset: Name = Field(description="Preset of the editor whose reconstructions were measured.")
-    backend: EditorBackend = Field(
-        default="prompt-to-prompt", description="The backend that the preset is for."
-    )
-    images: int = Field(ge=1, description="Number of images of the calibration.")
+    caption_nats: float
+    """Log-likelihood of the captioner's caption given the image, in nats per token."""
+    image_text: Cosine
+    """CLIP cosine of the image with that caption."""
+    psnr_db: float
+    """PSNR of the image's reconstruction by `preset`, in dB."""
+    preset: Name
+    """Preset of the editor whose reconstructions were measured."""
+    backend: EditorBackend = "prompt-to-prompt"
+    """The backend that the preset is for."""
+    images: int = Field(ge=1)
+    """Number of images of the calibration."""
 
     def fit(
         self,
@@ -73,10 +67,14 @@ class KnownImages(RequestBody):
 class SuiteFitSummary(ResponseBody):
     """How many source images lie outside what the suite knows."""
 
-    suite: str = Field(description="Name of the suite.")
-    outside: int = Field(description="Number of images that lie outside by at least one measure.")
-    share: Estimate = Field(description="Their share of the images looked at, n.")
-    by: dict[Measure, int] = Field(description="Number of images that lie outside, by measure.")
+    suite: str
+    """Name of the suite."""
+    outside: int
+    """Number of images that lie outside by at least one measure."""
+    share: Estimate
+    """Their share of the images looked at, n."""
+    by: dict[Measure, int]
+    """Number of images that lie outside, by measure."""
 
     @property
     def is_outside(self) -> bool:

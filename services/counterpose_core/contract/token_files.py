@@ -17,20 +17,19 @@ MAX_FILES = 200
 class TokenFile(ClientBody):
     """A file with the token of one class."""
 
-    class_name: ClassName = Field(description="Class that the token stands for.")
+    class_name: ClassName
+    """Class that the token stands for."""
     # Base64 takes four characters for three bytes.
-    content_base64: str = Field(
-        min_length=4,
-        max_length=MAX_TOKEN_BYTES // 3 * 4 + 4,
-        description="Bytes of the file in base64: a token bundle of Counterpose, or a vector that "
-        "`torch.save` or safetensors has written, as the published tokens of ImageNet* are.",
-    )
+    content_base64: str = Field(min_length=4, max_length=MAX_TOKEN_BYTES // 3 * 4 + 4)
+    """Bytes of the file in base64: a token bundle of Counterpose, or a vector that `torch.save` or
+    safetensors has written, as the published tokens of ImageNet* are."""
 
 
 class TokenFilesAdd(ClientBody):
     """``POST /v1/token-files``: tokens to store, for a later request to name."""
 
-    files: list[TokenFile] = Field(min_length=1, max_length=MAX_FILES, description="The files to store.")
+    files: list[TokenFile] = Field(min_length=1, max_length=MAX_FILES)
+    """The files to store."""
 
     @field_validator("files")
     @classmethod
@@ -44,4 +43,5 @@ class TokenFilesAdd(ClientBody):
 class TokenFilesAdded(ResponseBody):
     """Answer to `TokenFilesAdd`: what `tokens` of a dataset interface takes."""
 
-    tokens: dict[str, BlobRef] = Field(description="SHA-256 of each stored file, by class.")
+    tokens: dict[str, BlobRef]
+    """SHA-256 of each stored file, by class."""

@@ -31,10 +31,10 @@ InterpolationWeight = Annotated[float, Field(ge=0.0, le=1.0)]
 class PromptTemplates(RequestBody):
     """Prompts that a token is trained with."""
 
-    name: Name = Field(description="Name of the set of templates.")
-    prompts: tuple[Text, ...] = Field(
-        min_length=1, max_length=64, description="The prompts, each with the slot `<class>` exactly once."
-    )
+    name: Name
+    """Name of the set of templates."""
+    prompts: tuple[Text, ...] = Field(min_length=1, max_length=64)
+    """The prompts, each with the slot `<class>` exactly once."""
 
     @field_validator("prompts")
     @classmethod
@@ -50,30 +50,25 @@ class PromptTemplates(RequestBody):
 class TextualInversionPreset(RequestBody):
     """All settings of textual inversion; the defaults are those of Dataset Interfaces' released code."""
 
-    steps: int = Field(default=3000, ge=1, le=20_000, description="Number of optimisation steps.")
-    learning_rate: float = Field(default=5e-4, gt=0.0, le=1.0, description="Learning rate of AdamW.")
-    weight_decay: float = Field(default=1e-2, ge=0.0, le=1.0, description="Weight decay of AdamW.")
-    batch: int = Field(default=1, ge=1, le=64, description="Number of images per class and step.")
-    flip: float = Field(
-        default=0.5, ge=0.0, le=1.0, description="Probability that an image is mirrored, in [0, 1]."
-    )
-    pin_norm: bool = Field(
-        default=True,
-        description="Whether the vectors keep the length of the initialiser's vectors; the paper does not "
-        "specify it.",
-    )
-    vectors: int = Field(default=1, ge=1, le=16, description="Number of vectors of a token.")
-    interpolation_weights: tuple[InterpolationWeight, ...] = Field(
-        default=(1.0,),
-        min_length=1,
-        max_length=8,
-        description="Fractions of the way from the initialiser to the learned vectors at which tokens are "
-        "offered, in ascending order: 0 is the initialiser, 1 the learned vectors, as published.",
-    )
-    templates: PromptTemplates = Field(
-        default=PromptTemplates(name="photo", prompts=("a photo of a <class>",)),
-        description="Prompts for images that have none of their own.",
-    )
+    steps: int = Field(default=3000, ge=1, le=20_000)
+    """Number of optimisation steps."""
+    learning_rate: float = Field(default=5e-4, gt=0.0, le=1.0)
+    """Learning rate of AdamW."""
+    weight_decay: float = Field(default=1e-2, ge=0.0, le=1.0)
+    """Weight decay of AdamW."""
+    batch: int = Field(default=1, ge=1, le=64)
+    """Number of images per class and step."""
+    flip: float = Field(default=0.5, ge=0.0, le=1.0)
+    """Probability that an image is mirrored, in [0, 1]."""
+    pin_norm: bool = True
+    """Whether the vectors keep the length of the initialiser's vectors; the paper does not specify it."""
+    vectors: int = Field(default=1, ge=1, le=16)
+    """Number of vectors of a token."""
+    interpolation_weights: tuple[InterpolationWeight, ...] = Field(default=(1.0,), min_length=1, max_length=8)
+    """Fractions of the way from the initialiser to the learned vectors at which tokens are offered, in
+    ascending order: 0 is the initialiser, 1 the learned vectors, as published."""
+    templates: PromptTemplates = PromptTemplates(name="photo", prompts=("a photo of a <class>",))
+    """Prompts for images that have none of their own."""
 
     @field_validator("interpolation_weights")
     @classmethod
@@ -86,25 +81,20 @@ class TextualInversionPreset(RequestBody):
 class LearnTokenItem(RequestBody):
     """A class to learn as a token."""
 
-    class_name: ClassName = Field(description="Name of the class.")
-    images: list[BlobRef] = Field(max_length=MAX_IMAGES, description="SHA-256 of each image of the class.")
-    prompts: list[Text] | None = Field(
-        default=None,
-        description="One prompt for each image that says what else it shows, such as `a photo of a <class> "
-        "in the snow`; null to use the preset's templates.",
-    )
-    initialiser: Text | None = Field(
-        default=None, description="Words that the vectors start from, or null for the class's name."
-    )
-    checkpoint: BlobRef | None = Field(
-        default=None,
-        description="SHA-256 of the checkpoint that the previous call returned, or null for the first call.",
-    )
-    published: BlobRef | None = Field(
-        default=None,
-        description="SHA-256 of a file with a published token, which is taken as it is in place of learning "
-        "one; null to learn.",
-    )
+    class_name: ClassName
+    """Name of the class."""
+    images: list[BlobRef] = Field(max_length=MAX_IMAGES)
+    """SHA-256 of each image of the class."""
+    prompts: list[Text] | None = None
+    """One prompt for each image that says what else it shows, such as `a photo of a <class> in the snow`;
+    null to use the preset's templates."""
+    initialiser: Text | None = None
+    """Words that the vectors start from, or null for the class's name."""
+    checkpoint: BlobRef | None = None
+    """SHA-256 of the checkpoint that the previous call returned, or null for the first call."""
+    published: BlobRef | None = None
+    """SHA-256 of a file with a published token, which is taken as it is in place of learning one; null to
+    learn."""
 
     @model_validator(mode="after")
     def _one_per_image(self) -> Self:
@@ -119,15 +109,14 @@ class LearnTokensRequest(RequestBody):
     Calls form a chain: the checkpoint of one call goes into the next. The result is that of one long call.
     """
 
-    items: list[LearnTokenItem] = Field(
-        min_length=1, max_length=MAX_BATCH, description="The classes to learn."
-    )
-    preset: TextualInversionPreset = Field(description="Settings of textual inversion.")
-    link_steps: int = Field(default=100, ge=1, le=20_000, description="Maximum number of steps in this call.")
-    seed: Seed = Field(
-        description="Seed of every random draw; a class's token does not depend on the other classes of the "
-        "call."
-    )
+    items: list[LearnTokenItem] = Field(min_length=1, max_length=MAX_BATCH)
+    """The classes to learn."""
+    preset: TextualInversionPreset
+    """Settings of textual inversion."""
+    link_steps: int = Field(default=100, ge=1, le=20_000)
+    """Maximum number of steps in this call."""
+    seed: Seed
+    """Seed of every random draw; a class's token does not depend on the other classes of the call."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
@@ -144,40 +133,42 @@ class LearnTokensRequest(RequestBody):
 class DroppedImage(ResponseBody):
     """An image of a class that could not be read."""
 
-    image: BlobRef = Field(description="SHA-256 of the image.")
-    problem: Problem = Field(description="Why it could not be read.")
+    image: BlobRef
+    """SHA-256 of the image."""
+    problem: Problem
+    """Why it could not be read."""
 
 
 class TokenOffer(ResponseBody):
     """A token part of the way from its initialiser to the learned vectors."""
 
-    interpolation_weight: InterpolationWeight = Field(description="Fraction of the way, in [0, 1].")
-    bundle: BlobRef = Field(description="SHA-256 of the token bundle in the store.")
+    interpolation_weight: InterpolationWeight
+    """Fraction of the way, in [0, 1]."""
+    bundle: BlobRef
+    """SHA-256 of the token bundle in the store."""
 
 
 class LearnedToken(ResponseBody):
     """The state of a class after a call."""
 
-    class_name: str = Field(description="Name of the class.")
-    steps: int = Field(description="Number of steps so far, over all calls.")
-    checkpoint: BlobRef | None = Field(
-        default=None,
-        description="SHA-256 of the checkpoint to pass to the next call, or null for a published token.",
-    )
-    bundle: BlobRef | None = Field(
-        default=None,
-        description="SHA-256 of the token bundle, the last of `offers`; null until all steps are taken.",
-    )
-    offers: list[TokenOffer] = Field(
-        default=[],
-        description="One token for each of the preset's interpolation weights; empty until the last step.",
-    )
-    losses: list[float] = Field(default=[], description="Loss of each step of this call.")
-    images: int = Field(default=0, description="Number of images that the class is learned from.")
-    dropped: list[DroppedImage] = Field(
-        default=[], description="Images that could not be read, with the reason."
-    )
-    cost: Cost = Field(default=Cost(), description="Cost of this class in this call.")
+    class_name: str
+    """Name of the class."""
+    steps: int
+    """Number of steps so far, over all calls."""
+    checkpoint: BlobRef | None = None
+    """SHA-256 of the checkpoint to pass to the next call, or null for a published token."""
+    bundle: BlobRef | None = None
+    """SHA-256 of the token bundle, the last of `offers`; null until all steps are taken."""
+    offers: list[TokenOffer] = []
+    """One token for each of the preset's interpolation weights; empty until the last step."""
+    losses: list[float] = []
+    """Loss of each step of this call."""
+    images: int = 0
+    """Number of images that the class is learned from."""
+    dropped: list[DroppedImage] = []
+    """Images that could not be read, with the reason."""
+    cost: Cost = Cost()
+    """Cost of this class in this call."""
 
 
 class LearnTokensResponse(CostedBatchResponse[LearnedToken]):
@@ -187,31 +178,29 @@ class LearnTokensResponse(CostedBatchResponse[LearnedToken]):
 class TokenDescription(ResponseBody):
     """The description in a token bundle."""
 
-    format: int = Field(default=TOKEN_FORMAT, description="Version of the bundle's format.")
-    class_name: ClassName = Field(description="Name of the class that the token stands for.")
-    initialiser: str = Field(description="Words that the vectors started from.")
-    model: ModelIdentity = Field(description="The text encoder that the token was learned for.")
-    width: int = Field(ge=1, description="Number of components of each vector, as in the text encoder.")
-    vectors: int = Field(ge=1, description="Number of vectors.")
-    steps: int = Field(ge=0, description="Number of optimisation steps.")
-    pin_norm: bool = Field(description="Whether the vectors keep the length of the initialiser's vectors.")
-    interpolation_weight: InterpolationWeight = Field(
-        default=1.0,
-        description="Fraction of the way from the initialiser to the learned vectors at which the token "
-        "lies, in [0, 1].",
-    )
-    templates: str = Field(
-        description="Name of the templates it was trained with, or `own` if each image had its own prompt."
-    )
-    images: int | None = Field(
-        default=None,
-        description="Number of images it was learned from, or null if the bundle was converted from another "
-        "format.",
-    )
-    data_digest: str | None = Field(
-        default=None,
-        description="Digest over the sorted references of those images, or null if it is unknown.",
-    )
-    seed: int | None = Field(
-        default=None, description="Seed that it was learned with, or null if it is unknown."
-    )
+    format: int = TOKEN_FORMAT
+    """Version of the bundle's format."""
+    class_name: ClassName
+    """Name of the class that the token stands for."""
+    initialiser: str
+    """Words that the vectors started from."""
+    model: ModelIdentity
+    """The text encoder that the token was learned for."""
+    width: int = Field(ge=1)
+    """Number of components of each vector, as in the text encoder."""
+    vectors: int = Field(ge=1)
+    """Number of vectors."""
+    steps: int = Field(ge=0)
+    """Number of optimisation steps."""
+    pin_norm: bool
+    """Whether the vectors keep the length of the initialiser's vectors."""
+    interpolation_weight: InterpolationWeight = 1.0
+    """Fraction of the way from the initialiser to the learned vectors at which the token lies, in [0, 1]."""
+    templates: str
+    """Name of the templates it was trained with, or `own` if each image had its own prompt."""
+    images: int | None = None
+    """Number of images it was learned from, or null if the bundle was converted from another format."""
+    data_digest: str | None = None
+    """Digest over the sorted references of those images, or null if it is unknown."""
+    seed: int | None = None
+    """Seed that it was learned with, or null if it is unknown."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from counterpose_core.contract.base import DISTINCT, ResponseBody, require_distinct
+from counterpose_core.contract.base import Distinct, ResponseBody
 from counterpose_core.contract.classifiers import ClassifiersUnderTest
 from counterpose_core.contract.failure_criteria import Criterion
 from counterpose_core.contract.runs import RequestCounts, RunItem, RunSummary
@@ -20,112 +20,125 @@ TransferPhase = Literal["fooling", "baseline"]
 class TransferCreate(ClassifiersUnderTest):
     """``POST /v1/transfers``: show images that fool some classifiers to others."""
 
-    source: str = Field(
-        min_length=1,
-        max_length=64,
-        description="Id of the ended adversarial dataset or bug hunt whose images are shown.",
-    )
-    classifiers: list[ClassifierSpec] = Field(
-        min_length=1,
-        max_length=128,
-        json_schema_extra=DISTINCT,
-        description="The classifiers that the images are shown to, such as a copy that was trained from "
-        "another seed.",
-    )
-    criterion: Criterion | None = Field(
-        default=None, description="When an answer counts as a failure; null for the source's criterion."
-    )
-    images: int = Field(
-        default=2000,
-        ge=1,
-        le=1_000_000,
-        description="Most images of each classifier of the source, and of the labels alone.",
-    )
-    seed: Seed = Field(description="Seed of every random draw.")
-
-    @field_validator("classifiers")
-    @classmethod
-    def _distinct(cls, values: list[str]) -> list[str]:
-        require_distinct(values)
-        return values
+    source: str = Field(min_length=1, max_length=64)
+    """Id of the ended adversarial dataset or bug hunt whose images are shown."""
+    classifiers: Distinct[list[ClassifierSpec]] = Field(min_length=1, max_length=128)
+    """The classifiers that the images are shown to, such as a copy that was trained from another seed."""
+    criterion: Criterion | None = None
+    """When an answer counts as a failure; null for the source's criterion."""
+    images: int = Field(default=2000, ge=1, le=1_000_000)
+    """Most images of each classifier of the source, and of the labels alone."""
+    seed: Seed
+    """Seed of every random draw."""
 
 
 class TransferConfig(ResponseBody):
     """Everything that a transfer depends on, fixed when its run is created."""
 
-    request: TransferCreate = Field(description="The request that created the run.")
-    source_kind: str = Field(description="Kind of the run whose images are shown.")
-    suite: str = Field(description="Name of the model suite.")
-    versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
-    rows: list[str] = Field(description="The classifiers that the images fool.")
-    labels: list[str] = Field(description="What the images show.")
-    classes: list[str] = Field(description="The classes among which the classifiers choose.")
-    parents: dict[str, str] = Field(default={}, description="The parent of each class.")
-    criterion: Criterion = Field(description="When an answer counts as a failure.")
-    chosen_by: Criterion = Field(description="The criterion by which the images were chosen.")
-    notes: list[str] = Field(default=[], description="What the transfer cannot show, however it comes out.")
+    request: TransferCreate
+    """The request that created the run."""
+    source_kind: str
+    """Kind of the run whose images are shown."""
+    suite: str
+    """Name of the model suite."""
+    versions: dict[str, str]
+    """Versions of the software that planned the run, by package."""
+    rows: list[str]
+    """The classifiers that the images fool."""
+    labels: list[str]
+    """What the images show."""
+    classes: list[str]
+    """The classes among which the classifiers choose."""
+    parents: dict[str, str] = {}
+    """The parent of each class."""
+    criterion: Criterion
+    """When an answer counts as a failure."""
+    chosen_by: Criterion
+    """The criterion by which the images were chosen."""
+    notes: list[str] = []
+    """What the transfer cannot show, however it comes out."""
 
 
 class TransferInstruction(ResponseBody):
     """What an item is for."""
 
-    phase: TransferPhase = Field(description="What the image is.")
-    fools: list[str] = Field(default=[], description="The classifiers of the source that it fools.")
-    caption: str = Field(default="", description="Its prompt.")
+    phase: TransferPhase
+    """What the image is."""
+    fools: list[str] = []
+    """The classifiers of the source that it fools."""
+    caption: str = ""
+    """Its prompt."""
 
 
 class TransferItem(RunItem[SampleResult]):
     """One image of a transfer, with every classifier's answer."""
 
-    instruction: TransferInstruction | None = Field(
-        default=None, description="What the item is for; null only in damaged runs."
-    )
+    instruction: TransferInstruction | None = None
+    """What the item is for; null only in damaged runs."""
 
 
 class TransferCell(ResponseBody):
     """How often one classifier fails on the images that fool another."""
 
-    row: str = Field(description="The classifier that the images were chosen to fool.")
-    column: str = Field(description="The classifier that they are shown to.")
-    failures: int = Field(description="Images on which it fails.")
-    rate: Estimate = Field(description="Failure rate with its 95 % interval; n counts images.")
-    captions: int = Field(description="Number of different prompts that the images come from.")
-    baseline: Estimate = Field(
-        description="Its failure rate on images of the labels alone, with the labels weighing as in the row."
-    )
-    by_choice: bool = Field(description="Whether the images were chosen because this classifier fails.")
-    p_adjusted: float | None = Field(
-        description="One-sided p of an exact test against the labels alone, label by label, after Holm's "
-        "correction over all cells that are not by choice; null for those, or without images."
-    )
+    row: str
+    """The classifier that the images were chosen to fool."""
+    column: str
+    """The classifier that they are shown to."""
+    failures: int
+    """Images on which it fails."""
+    rate: Estimate
+    """Failure rate with its 95 % interval; n counts images."""
+    captions: int
+    """Number of different prompts that the images come from."""
+    baseline: Estimate
+    """Its failure rate on images of the labels alone, with the labels weighing as in the row."""
+    by_choice: bool
+    """Whether the images were chosen because this classifier fails."""
+    p_adjusted: float | None
+    """One-sided p of an exact test against the labels alone, label by label, after Holm's correction over all
+    cells that are not by choice; null for those, or without images."""
 
 
 class ShownImage(ResponseBody):
     """An image that fools classifiers, with every answer."""
 
-    item: str = Field(description="Id of its item.")
-    image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    label: str = Field(description="What it shows.")
-    prompt: str = Field(description="Its prompt.")
-    fools: list[str] = Field(description="The classifiers that it was chosen to fool.")
-    answers: dict[str, str] = Field(description="First answer of each classifier.")
+    item: str
+    """Id of its item."""
+    image: BlobRef
+    """SHA-256 of the image in the store."""
+    label: str
+    """What it shows."""
+    prompt: str
+    """Its prompt."""
+    fools: list[str]
+    """The classifiers that it was chosen to fool."""
+    answers: dict[str, str]
+    """First answer of each classifier."""
 
 
 class TransferSummary(RunSummary):
     """``GET /v1/runs/{id}/summary``."""
 
-    kind: Literal["transfer"] = Field(default="transfer", description="Kind of the run.")
-    run_id: str = Field(description="Id of the run.")
-    config: TransferConfig = Field(description="Everything the transfer depends on.")
-    request_counts: RequestCounts = Field(description="Number of items in each state.")
-    cells: list[TransferCell] = Field(description="The matrix, row by row.")
-    unanswered: dict[str, int] = Field(
-        default={}, description="Images that a classifier could not read, by classifier; no failures."
-    )
-    shown: list[ShownImage] = Field(default=[], description="Some of the images.")
-    failed_codes: dict[str, int] = Field(default={}, description="Failed items, by error code.")
-    cost: Cost = Field(description="Cost of the run.")
-    verdict: str = Field(description="The transfer in one sentence.")
+    kind: Literal["transfer"] = "transfer"
+    """Kind of the run."""
+    run_id: str
+    """Id of the run."""
+    config: TransferConfig
+    """Everything the transfer depends on."""
+    request_counts: RequestCounts
+    """Number of items in each state."""
+    cells: list[TransferCell]
+    """The matrix, row by row."""
+    unanswered: dict[str, int] = {}
+    """Images that a classifier could not read, by classifier; no failures."""
+    shown: list[ShownImage] = []
+    """Some of the images."""
+    failed_codes: dict[str, int] = {}
+    """Failed items, by error code."""
+    cost: Cost
+    """Cost of the run."""
+    verdict: str
+    """The transfer in one sentence."""
 
     def __str__(self) -> str:
         return self.verdict

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from counterpose_core.contract.base import DISTINCT, RequestBody, ResponseBody, require_distinct
+from counterpose_core.contract.base import Distinct, RequestBody, ResponseBody
 from counterpose_core.contract.findings import by
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
 from counterpose_core.types import Estimate, Name
@@ -21,94 +21,53 @@ Among = Literal["dataset", "model"]
 """Among which classes a classifier answers: the dataset's, or all of its own besides."""
 
 
+Level = Annotated[int, Field(ge=1, le=5)]
+
+
 class TransformChoice(RequestBody):
     """The operations of a stress test: each is carried out on every image, at each of its levels."""
 
-    operations: list[Name] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=100,
-        json_schema_extra=DISTINCT,
-        description="Names of the operations, or null for the suite's.",
-    )
-    levels: list[Annotated[int, Field(ge=1, le=5)]] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=5,
-        json_schema_extra=DISTINCT,
-        description="Levels, from 1 for the slightest to 5; null for the suite's. An operation without more "
-        "or less, such as a flip, has level 1 only and is carried out whatever the levels.",
-    )
-    size: int | None = Field(
-        default=WORKING_SIZE,
-        ge=SMALLEST_SIZE,
-        le=LARGEST_SIZE,
-        description="Pixels of the longest side to which an image is reduced before anything is done to it; "
-        "null for its own. No image is enlarged.",
-    )
+    operations: Distinct[list[Name] | None] = Field(default=None, min_length=1, max_length=100)
+    """Names of the operations, or null for the suite's."""
+    levels: Distinct[list[Level] | None] = Field(default=None, min_length=1, max_length=5)
+    """Levels, from 1 for the slightest to 5; null for the suite's. An operation without more or less, such as
+    a flip, has level 1 only and is carried out whatever the levels."""
+    size: int | None = Field(default=WORKING_SIZE, ge=SMALLEST_SIZE, le=LARGEST_SIZE)
+    """Pixels of the longest side to which an image is reduced before anything is done to it; null for its
+    own. No image is enlarged."""
 
-    among: Among = Field(
-        default="dataset",
-        description="Classes that a classifier may answer: the dataset's only, or all of its own besides.",
-    )
+    among: Among = "dataset"
+    """Classes that a classifier may answer: the dataset's only, or all of its own besides."""
 
     excluded: dict[str, list[Name]] = Field(
-        default={},
-        max_length=10_000,
-        exclude_if=lambda excluded: not excluded,
-        description="Operations that are not carried out on images of a class, as they would change its "
-        "label, by class; besides those that may change letters, digits, arrows or signs, on classes that "
-        "are called so.",
+        default={}, max_length=10_000, exclude_if=lambda excluded: not excluded
     )
-    backgrounds: Name | None = Field(
-        default=None,
-        exclude_if=lambda name: name is None,
-        description="Name of a dataset whose photographs become backgrounds; null for the backgrounds of the "
-        "dataset's own other photographs.",
-    )
-
-    @field_validator("operations")
-    @classmethod
-    def _names_once(cls, values: list[str] | None) -> list[str] | None:
-        require_distinct(values or ())
-        return values
-
-    @field_validator("levels")
-    @classmethod
-    def _levels_once(cls, values: list[int] | None) -> list[int] | None:
-        require_distinct(map(str, values or ()))
-        return values
+    """Operations that are not carried out on images of a class, as they would change its label, by class;
+    besides those that may change letters, digits, arrows or signs, on classes that are called so."""
+    backgrounds: Name | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Name of a dataset whose photographs become backgrounds; null for the backgrounds of the dataset's own
+    other photographs."""
 
 
 class TransformPlan(ResponseBody):
     """The operations of a run, as they were resolved when it was created."""
 
-    operations: dict[str, list[int]] = Field(description="The levels of each operation, by its name.")
-    left_out: dict[str, str] = Field(
-        default={}, description="Why an operation that was asked for is not carried out, by its name."
-    )
-    size: int | None = Field(description="Pixels of the longest working side, or null for each image's own.")
-    scaled: bool = Field(
-        default=False,
-        exclude_if=lambda scaled: not scaled,
-        description="Whether any image has another longest side than 224 pixels then: the lengths of the "
-        "corruptions of ImageNet-C are scaled to it.",
-    )
-    others: dict[str, list[str]] = Field(
-        default={},
-        description="Classes of each classifier that are none of the dataset's, among which it answers too; "
-        "empty where it answers among the dataset's only.",
-    )
-    placebos: dict[str, list[int]] = Field(
-        default={},
-        exclude_if=lambda placebos: not placebos,
-        description="Levels of the operations that stand beside others as their placebos, by name.",
-    )
-    excluded: dict[str, dict[str, str]] = Field(
-        default={},
-        exclude_if=lambda excluded: not excluded,
-        description="Why operations are not carried out on images of a class, by class and operation.",
-    )
+    operations: dict[str, list[int]]
+    """The levels of each operation, by its name."""
+    left_out: dict[str, str] = {}
+    """Why an operation that was asked for is not carried out, by its name."""
+    size: int | None
+    """Pixels of the longest working side, or null for each image's own."""
+    scaled: bool = Field(default=False, exclude_if=lambda scaled: not scaled)
+    """Whether any image has another longest side than 224 pixels then: the lengths of the corruptions of
+    ImageNet-C are scaled to it."""
+    others: dict[str, list[str]] = {}
+    """Classes of each classifier that are none of the dataset's, among which it answers too; empty where it
+    answers among the dataset's only."""
+    placebos: dict[str, list[int]] = Field(default={}, exclude_if=lambda placebos: not placebos)
+    """Levels of the operations that stand beside others as their placebos, by name."""
+    excluded: dict[str, dict[str, str]] = Field(default={}, exclude_if=lambda excluded: not excluded)
+    """Why operations are not carried out on images of a class, by class and operation."""
 
     @property
     def made(self) -> dict[str, list[int]]:
@@ -125,23 +84,27 @@ class TransformPlan(ResponseBody):
 class OperationLevel(ResponseBody):
     """One level of an operation: what it costs a classifier, beside the same images at their working size."""
 
-    level: int = Field(description="The level, from 1 for the slightest.")
-    words: str = Field(description='What the image does or is then; it follows "the image".')
-    accuracy: Estimate = Field(description="Share of the images that are answered rightly.")
-    loss: Estimate = Field(description="Accuracy of the control less this one, over groups of images.")
-    lost: int = Field(description="Number of images that are no longer answered rightly.")
-    gained: int = Field(description="Number of images that are answered rightly only with the operation.")
-    p: float = Field(description="Two-sided p of no change, by the sign test over groups.")
-    shown: bool = Field(description="Whether a loss is shown after correction over all operations.")
-    flipped: list[str] = Field(
-        default=[], description="Ids of images that are no longer answered rightly, the surest before first."
-    )
-    placebo: Estimate | None = Field(
-        default=None,
-        exclude_if=lambda placebo: placebo is None,
-        description="Loss by the same cut and paste before the image's own background, over the same images; "
-        "absent where nothing is cut out.",
-    )
+    level: int
+    """The level, from 1 for the slightest."""
+    words: str
+    """What the image does or is then; it follows "the image"."""
+    accuracy: Estimate
+    """Share of the images that are answered rightly."""
+    loss: Estimate
+    """Accuracy of the control less this one, over groups of images."""
+    lost: int
+    """Number of images that are no longer answered rightly."""
+    gained: int
+    """Number of images that are answered rightly only with the operation."""
+    p: float
+    """Two-sided p of no change, by the sign test over groups."""
+    shown: bool
+    """Whether a loss is shown after correction over all operations."""
+    flipped: list[str] = []
+    """Ids of images that are no longer answered rightly, the surest before first."""
+    placebo: Estimate | None = Field(default=None, exclude_if=lambda placebo: placebo is None)
+    """Loss by the same cut and paste before the image's own background, over the same images; absent where
+    nothing is cut out."""
 
 
 def headline_level(levels: Sequence[OperationLevel]) -> OperationLevel:
@@ -153,26 +116,22 @@ def headline_level(levels: Sequence[OperationLevel]) -> OperationLevel:
 class OperationFinding(ResponseBody):
     """What an operation costs a classifier, of all classes together or of one."""
 
-    number: int = Field(
-        default=0,
-        description="Place in the list of findings, from 1, by which one is proven or applied: those of all "
-        "classes together come first, then those of single classes. 0 in summaries of earlier versions.",
-    )
-    classifier: str = Field(description="The classifier.")
-    operation: str = Field(description="Name of the operation.")
-    backend: str | None = Field(
-        default=None,
-        exclude_if=lambda backend: backend is None,
-        description="What made its images, in a run of edits and operations; absent in a run of one of them.",
-    )
-    state: OperationState = Field(
-        description="`breaks`: a loss is shown; `holds`: every level's interval excludes a loss of the "
-        "margin; `cannot-tell`: neither."
-    )
-    images: int = Field(
-        description="Number of images, of its class if it has one, with an answer to each level."
-    )
-    sentence: str = Field(description="The finding in one sentence.")
+    number: int = 0
+    """Place in the list of findings, from 1, by which one is proven or applied: those of all classes together
+    come first, then those of single classes. 0 in summaries of earlier versions."""
+    classifier: str
+    """The classifier."""
+    operation: str
+    """Name of the operation."""
+    backend: str | None = Field(default=None, exclude_if=lambda backend: backend is None)
+    """What made its images, in a run of edits and operations; absent in a run of one of them."""
+    state: OperationState
+    """`breaks`: a loss is shown; `holds`: every level's interval excludes a loss of the margin;
+    `cannot-tell`: neither."""
+    images: int
+    """Number of images, of its class if it has one, with an answer to each level."""
+    sentence: str
+    """The finding in one sentence."""
 
     def __str__(self) -> str:
         state = f"{self.state:12}" if self.backend is None else f"{self.state}{by(self.backend)}:"
@@ -183,23 +142,22 @@ class OperationFigure(OperationFinding):
     """What an operation costs a classifier, level by level."""
 
     object_class: ClassVar[str] = ""
-    title: str = Field(description="What it is called.")
-    family: str = Field(description="Its family, such as `camera` or `geometry`.")
-    changes: str = Field(description="What it changes, in a line.")
-    keeps: str = Field(description="What it must not change, in a line.")
-    from_level: int | None = Field(
-        default=None, description="The easiest level from which on every level shows a loss, or null."
-    )
-    left_out: int = Field(
-        default=0,
-        description="Number of images that it was not carried out on, such as those that are too small.",
-    )
-    reasons: dict[str, int] = Field(
-        default={},
-        exclude_if=lambda reasons: not reasons,
-        description="Number of these images by the reason.",
-    )
-    levels: list[OperationLevel] = Field(description="The levels, the easiest first.")
+    title: str
+    """What it is called."""
+    family: str
+    """Its family, such as `camera` or `geometry`."""
+    changes: str
+    """What it changes, in a line."""
+    keeps: str
+    """What it must not change, in a line."""
+    from_level: int | None = None
+    """The easiest level from which on every level shows a loss, or null."""
+    left_out: int = 0
+    """Number of images that it was not carried out on, such as those that are too small."""
+    reasons: dict[str, int] = Field(default={}, exclude_if=lambda reasons: not reasons)
+    """Number of these images by the reason."""
+    levels: list[OperationLevel]
+    """The levels, the easiest first."""
 
     @property
     def headline(self) -> OperationLevel:
@@ -210,16 +168,22 @@ class OperationFigure(OperationFinding):
 class ClassFinding(OperationFinding):
     """A loss of one class that is shown, from a level of an operation on."""
 
-    state: OperationState = Field(default="breaks", description="`breaks`: only what is shown is listed.")
-    object_class: str = Field(description="The class.")
-    level: int = Field(description="The easiest level from which on every level shows a loss.")
-    lost: int = Field(description="Number of them that are no longer answered rightly.")
-    gained: int = Field(description="Number of them that are answered rightly only with the operation.")
-    loss: Estimate = Field(description="Accuracy of the control less this one, over groups of its images.")
-    p: float = Field(description="Two-sided p of no change, by the sign test over groups.")
-    flipped: list[str] = Field(
-        default=[], description="Ids of images that are no longer answered rightly, the surest before first."
-    )
+    state: OperationState = "breaks"
+    """`breaks`: only what is shown is listed."""
+    object_class: str
+    """The class."""
+    level: int
+    """The easiest level from which on every level shows a loss."""
+    lost: int
+    """Number of them that are no longer answered rightly."""
+    gained: int
+    """Number of them that are answered rightly only with the operation."""
+    loss: Estimate
+    """Accuracy of the control less this one, over groups of its images."""
+    p: float
+    """Two-sided p of no change, by the sign test over groups."""
+    flipped: list[str] = []
+    """Ids of images that are no longer answered rightly, the surest before first."""
 
     @property
     def headline(self) -> ClassFinding:
@@ -230,41 +194,46 @@ class ClassFinding(OperationFinding):
 class ClassTests(ResponseBody):
     """The tests of single classes: each classifier, operation and class with enough images."""
 
-    least: int = Field(
-        description="Number of independent images from which a class is tested: with fewer, losing all of "
-        "them would not show a loss after correction."
-    )
-    classes: int = Field(description="Number of classes that have as many.")
-    too_small: int = Field(description="Number of classes that have fewer, of which nothing can be said.")
-    tested: int = Field(description="Number of tests, over which is corrected.")
-    findings: list[ClassFinding] = Field(description="The losses that are shown, the largest first.")
-    sentence: str = Field(description="What the tests say together, in one sentence.")
+    least: int
+    """Number of independent images from which a class is tested: with fewer, losing all of them would not
+    show a loss after correction."""
+    classes: int
+    """Number of classes that have as many."""
+    too_small: int
+    """Number of classes that have fewer, of which nothing can be said."""
+    tested: int
+    """Number of tests, over which is corrected."""
+    findings: list[ClassFinding]
+    """The losses that are shown, the largest first."""
+    sentence: str
+    """What the tests say together, in one sentence."""
 
 
 class TransformSummary(ResponseBody):
     """What operations on the images cost each classifier."""
 
-    images: int = Field(description="Number of images that were answered.")
-    groups: int = Field(description="Number of groups of them: frames of one photograph count once.")
-    size: int | None = Field(description="Pixels of the longest working side, or null for each image's own.")
-    among: dict[str, int] = Field(
-        description="Number of classes among which each classifier answers, the dataset's first."
-    )
-    tested: int = Field(description="Number of operations times classifiers, over which is corrected.")
-    margin: float = Field(description="Loss that an operation must exclude to hold.")
-    controls: dict[str, Estimate] = Field(
-        description="Accuracy on the images at their working size with nothing changed, by classifier."
-    )
-    placebos: dict[str, Estimate] = Field(
-        description="Loss by the placebo, every value moved by at most one step, by classifier."
-    )
-    figures: list[OperationFigure] = Field(description="Each operation and classifier, the worst first.")
-    classes: ClassTests | None = Field(
-        default=None, description="The tests of single classes; null in summaries of earlier versions."
-    )
-    left_out: dict[str, str] = Field(
-        default={}, description="Why an operation that was asked for was not carried out, by its name."
-    )
+    images: int
+    """Number of images that were answered."""
+    groups: int
+    """Number of groups of them: frames of one photograph count once."""
+    size: int | None
+    """Pixels of the longest working side, or null for each image's own."""
+    among: dict[str, int]
+    """Number of classes among which each classifier answers, the dataset's first."""
+    tested: int
+    """Number of operations times classifiers, over which is corrected."""
+    margin: float
+    """Loss that an operation must exclude to hold."""
+    controls: dict[str, Estimate]
+    """Accuracy on the images at their working size with nothing changed, by classifier."""
+    placebos: dict[str, Estimate]
+    """Loss by the placebo, every value moved by at most one step, by classifier."""
+    figures: list[OperationFigure]
+    """Each operation and classifier, the worst first."""
+    classes: ClassTests | None = None
+    """The tests of single classes; null in summaries of earlier versions."""
+    left_out: dict[str, str] = {}
+    """Why an operation that was asked for was not carried out, by its name."""
 
     @property
     def findings(self) -> list[OperationFigure | ClassFinding]:

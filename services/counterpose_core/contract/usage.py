@@ -2,24 +2,25 @@
 
 import datetime as dt
 
-from pydantic import Field
-
 from counterpose_core.contract.base import ResponseBody
 
 
 class Usage(ResponseBody):
     """What the items of a tenant's runs have used in a calendar month of UTC."""
 
-    tenant: str = Field(description="Whose usage it is.")
-    month: str = Field(description="The month, such as `2026-11`.")
-    renews_at: dt.datetime = Field(description="When the next month begins, in UTC.")
-    images: int = Field(
-        description="Items that ended as `done` or `filtered`: edits, samples and images that were captioned "
-        "or classified. An item that is tried again counts once."
-    )
-    gpu_seconds: float = Field(
-        description="Seconds for which the services worked on them, on GPUs or processors; an item of a "
-        "batch counts its share."
-    )
-    images_quota: int | None = Field(description="Most images of a month, or null for no bound.")
-    gpu_seconds_quota: float | None = Field(description="Most GPU-seconds of a month, or null for no bound.")
+    tenant: str
+    """Whose usage it is."""
+    month: str
+    """The month, such as `2026-11`."""
+    renews_at: dt.datetime
+    """When the next month begins, in UTC."""
+    images: int
+    """Items that ended as `done` or `filtered`: edits, samples and images that were captioned or classified.
+    An item that is tried again counts once."""
+    gpu_seconds: float
+    """Seconds for which the services worked on them, on GPUs or processors; an item of a batch counts its
+    share."""
+    images_quota: int | None
+    """Most images of a month, or null for no bound."""
+    gpu_seconds_quota: float | None
+    """Most GPU-seconds of a month, or null for no bound."""

@@ -5,16 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from counterpose_core.contract.base import (
-    DISTINCT,
-    ClientBody,
-    ListBody,
-    Problem,
-    ResponseBody,
-    require_distinct,
-)
+from counterpose_core.contract.base import ClientBody, Distinct, ListBody, Problem, ResponseBody
 from counterpose_core.contract.runs import RequestCounts
 from counterpose_core.types import RunKind, RunState
 
@@ -36,67 +29,62 @@ ADDRESS_CHARACTERS = 2000
 class WebhookCreate(ClientBody):
     """``POST /v1/webhooks``: an address to tell about runs that end."""
 
-    url: str = Field(
-        min_length=1,
-        max_length=ADDRESS_CHARACTERS,
-        description="Address that is posted to: https, without user, password or fragment.",
-    )
-    events: list[WebhookEvent] = Field(
-        default=list(get_args(WebhookEvent)),
-        min_length=1,
-        description="Events that it is told of; all by default.",
-        json_schema_extra=DISTINCT,
-    )
-
-    @field_validator("events")
-    @classmethod
-    def _each_once(cls, events: list[WebhookEvent]) -> list[WebhookEvent]:
-        require_distinct(events)
-        return events
+    url: str = Field(min_length=1, max_length=ADDRESS_CHARACTERS)
+    """Address that is posted to: https, without user, password or fragment."""
+    events: Distinct[list[WebhookEvent]] = Field(default=list(get_args(WebhookEvent)), min_length=1)
+    """Events that it is told of; all by default."""
 
 
 class WebhookDelivery(ResponseBody):
     """One message to a webhook, and how its tries went."""
 
-    id: str = Field(description="Id of the message, the same in each try: the header `webhook-id`.")
-    event: WebhookEvent = Field(description="What it tells.")
-    run_id: str = Field(description="The run that it tells of.")
-    state: DeliveryState = Field(description="`failed`: no further try is made.")
-    attempts: int = Field(description="Tries so far.")
-    created_at: dt.datetime = Field(description="When the run ended, in UTC.")
-    delivered_at: dt.datetime | None = Field(
-        default=None, description="When the target took it, in UTC, or null if it has not."
-    )
-    failure: DeliveryFailure | None = Field(
-        default=None, description="Why the last try failed, or null if none failed last."
-    )
-    detail: str | None = Field(default=None, description="The same in words, or null.")
+    id: str
+    """Id of the message, the same in each try: the header `webhook-id`."""
+    event: WebhookEvent
+    """What it tells."""
+    run_id: str
+    """The run that it tells of."""
+    state: DeliveryState
+    """`failed`: no further try is made."""
+    attempts: int
+    """Tries so far."""
+    created_at: dt.datetime
+    """When the run ended, in UTC."""
+    delivered_at: dt.datetime | None = None
+    """When the target took it, in UTC, or null if it has not."""
+    failure: DeliveryFailure | None = None
+    """Why the last try failed, or null if none failed last."""
+    detail: str | None = None
+    """The same in words, or null."""
 
 
 class Webhook(ResponseBody):
     """An address that is told about runs that end."""
 
-    id: str = Field(description="Id of the webhook.")
-    url: str = Field(description="Address that is posted to.")
-    events: list[WebhookEvent] = Field(description="Events that it is told of.")
-    created_at: dt.datetime = Field(description="When it was made, in UTC.")
-    deliveries: list[WebhookDelivery] = Field(
-        default=[], description="Its newest messages, newest first; lists of webhooks leave them out."
-    )
+    id: str
+    """Id of the webhook."""
+    url: str
+    """Address that is posted to."""
+    events: list[WebhookEvent]
+    """Events that it is told of."""
+    created_at: dt.datetime
+    """When it was made, in UTC."""
+    deliveries: list[WebhookDelivery] = []
+    """Its newest messages, newest first; lists of webhooks leave them out."""
 
 
 class WebhookCreated(Webhook):
     """A new webhook with its secret, which is shown this once."""
 
-    secret: str = Field(
-        description="Secret that messages are signed with, `whsec_` and base64; it is not shown again."
-    )
+    secret: str
+    """Secret that messages are signed with, `whsec_` and base64; it is not shown again."""
 
 
 class WebhookList(ListBody[Webhook]):
     """``GET /v1/webhooks``: all webhooks, oldest first."""
 
-    webhooks: list[Webhook] = Field(description="The webhooks, without their secrets.")
+    webhooks: list[Webhook]
+    """The webhooks, without their secrets."""
 
     @property
     def _entries(self) -> list[Webhook]:
@@ -106,23 +94,34 @@ class WebhookList(ListBody[Webhook]):
 class EndedRun(ResponseBody):
     """The run that a message tells of; the API has the rest."""
 
-    id: str = Field(description="Id of the run.")
-    kind: RunKind = Field(description="Kind of the run.")
-    state: RunState = Field(description="How it ended.")
-    name: str | None = Field(description="Its name, or null.")
-    dataset: str = Field(description="Dataset that it is about.")
-    created_at: dt.datetime = Field(description="When it was made, in UTC.")
-    ended_at: dt.datetime = Field(description="When it ended, in UTC.")
-    request_counts: RequestCounts = Field(description="Its items by state.")
-    problem: Problem | None = Field(description="Why it failed, or null.")
-    verdict: str | None = Field(
-        default=None, description="What a gate that failed says, in one sentence; null for other events."
-    )
+    id: str
+    """Id of the run."""
+    kind: RunKind
+    """Kind of the run."""
+    state: RunState
+    """How it ended."""
+    name: str | None
+    """Its name, or null."""
+    dataset: str
+    """Dataset that it is about."""
+    created_at: dt.datetime
+    """When it was made, in UTC."""
+    ended_at: dt.datetime
+    """When it ended, in UTC."""
+    request_counts: RequestCounts
+    """Its items by state."""
+    problem: Problem | None
+    """Why it failed, or null."""
+    verdict: str | None = None
+    """What a gate that failed says, in one sentence; null for other events."""
 
 
 class WebhookMessage(ResponseBody):
     """The body of a message."""
 
-    type: WebhookEvent = Field(description="What happened.")
-    timestamp: dt.datetime = Field(description="When it happened, in UTC.")
-    data: EndedRun = Field(description="The run.")
+    type: WebhookEvent
+    """What happened."""
+    timestamp: dt.datetime
+    """When it happened, in UTC."""
+    data: EndedRun
+    """The run."""

@@ -1,67 +1,14 @@
-"""The quality of the images of an image source, by raters and by CLIP."""
+"""The quality of the images of an image source, by CLIP."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpose_core.errors import InvalidRequest
-from counterpose_core.statistics.bootstrap import bootstrap_mean, mean_by_source, proportion
+from counterpose_core.statistics.bootstrap import bootstrap_mean, proportion
 from counterpose_core.types import Estimate
-
-Question = Literal["object", "shift"]
-"""The question to a rater of a grid of images: which show the class, which show the shift (DI, A.4)."""
-
-
-@dataclass(frozen=True)
-class Vote:
-    """Whether one rater selected one image; an oracle counts as a rater."""
-
-    image: str
-    rater: str
-    question: Question
-    selected: bool
-
-
-@dataclass(frozen=True)
-class SelectionFrequency:
-    """The mean share of raters who selected an image, over all images and over those the filter keeps."""
-
-    everything: Estimate
-    kept: Estimate
-
-
-def selection_frequencies(
-    votes: Iterable[Vote], kept: Collection[str], generator: np.random.Generator
-) -> dict[Question, SelectionFrequency]:
-    """Return how often raters see the object and the shift (DI, figure 6); n counts images, each weighing 1.
-
-    Raises:
-        InvalidRequest: a rater voted twice on one image and question.
-    """
-    given = list(votes)
-    seen: set[tuple[str, str, Question]] = set()
-    for vote in given:
-        if (key := (vote.image, vote.rater, vote.question)) in seen:
-            raise InvalidRequest(
-                f"{vote.rater!r} voted twice on the {vote.question} of {vote.image!r}; keep one vote"
-            )
-        seen.add(key)
-    found: dict[Question, SelectionFrequency] = {}
-    for question in get_args(Question):
-        shares = mean_by_source(
-            (vote.image, float(vote.selected)) for vote in given if vote.question == question
-        )
-        left = [share for image, share in shares.items() if image in kept]
-        found[question] = SelectionFrequency(
-            everything=bootstrap_mean(list(shares.values()), generator, bounds=(0.0, 1.0)),
-            kept=bootstrap_mean(left, generator, bounds=(0.0, 1.0)),
-        )
-    return found
 
 
 @dataclass(frozen=True)

@@ -84,10 +84,6 @@ class Shift:
         """Return the shift for these classes only (DI, appendix D)."""
         return replace(self, classes=frozenset(classes))
 
-    def as_printed(self) -> Shift:
-        """Return the shift with the prompt as the paper prints it, including misspellings."""
-        return self if self.printed is None else replace(self, prompt=self.printed)
-
     def prompt_for(self, word: str, *, token: bool = False) -> str:
         """Return the prompt for a class, by its name or by its learned token."""
         return fill(self.prompt, word, token=token)

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from numpy.typing import ArrayLike
 
+from counterpose_core.contract.stress_test_thresholds import GateThresholds
 from counterpose_core.images.clip_metrics import cosine
 from counterpose_core.types import Selection
 
@@ -51,19 +52,6 @@ class Scores(Protocol):
     def words_added(self) -> float | None: ...
     @property
     def words_removed(self) -> float | None: ...
-
-
-class Thresholds(Protocol):
-    """The least cosines that pass, such as `counterpose_core.contract.stress_tests.GateThresholds`."""
-
-    @property
-    def direction(self) -> float: ...
-    @property
-    def image_image(self) -> float: ...
-    @property
-    def image_text(self) -> float: ...
-    @property
-    def closer(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -142,7 +130,7 @@ def too_similar(
 
 
 def gate(
-    scores: Scores, thresholds: Thresholds, criteria: Sequence[GateReason] = GATE_REASONS
+    scores: Scores, thresholds: GateThresholds, criteria: Sequence[GateReason] = GATE_REASONS
 ) -> GateReason | None:
     """Return the first criterion that the edit fails, or None (LANCE, section 3.2, "Image editing").
 
@@ -172,7 +160,7 @@ def _nearer(one: float | None, other: float | None) -> bool:
 
 def choose(
     sweep: Sequence[tuple[float, Scores]],
-    thresholds: Thresholds,
+    thresholds: GateThresholds,
     selection: Selection,
     criteria: Sequence[GateReason] = GATE_REASONS,
 ) -> Choice:

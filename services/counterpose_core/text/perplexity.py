@@ -88,8 +88,5 @@ def _exponential(figure: Estimate) -> Estimate:
     if figure.estimate is None or figure.low is None or figure.high is None:
         return figure
     return Estimate(
-        estimate=math.exp(figure.estimate),
-        low=math.exp(figure.low),
-        high=math.exp(figure.high),
-        n=figure.n,
+        estimate=math.exp(figure.estimate), low=math.exp(figure.low), high=math.exp(figure.high), n=figure.n
     )

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter
 
-from counterpose_core.transforms.arrays import (
-    Floats,
-    Pixels,
-    as_floats,
-    as_pixels,
-    nearest,
-    scale,
-)
+from counterpose_core.transforms.arrays import Floats, Pixels, as_floats, as_pixels, nearest, scale
 from counterpose_core.transforms.digital import resized
 from counterpose_core.transforms.noise import reduced
 from counterpose_core.transforms.table import PUBLISHED_SIDE

@@ -11,13 +11,7 @@ from tqdm import tqdm
 
 from counterpose_miniature.training.autoencoder import load_autoencoder, to_tensor, training_images
 from counterpose_miniature.training.images import caption_variants, generator_scenes
-from counterpose_miniature.training.stage import (
-    StageContext,
-    figures_of,
-    finish,
-    save_array,
-    use_threads,
-)
+from counterpose_miniature.training.stage import StageContext, figures_of, finish, save_array, use_threads
 from counterpose_miniature.training.tokenizer import build_tokenizer
 from counterpose_miniature.world.grammar import words
 

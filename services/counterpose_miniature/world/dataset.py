@@ -46,14 +46,3 @@ def write_image_folder(
             metadata.write(json.dumps(row | scene.attributes() | {"nuisance": scene.nuisance}) + "\n")
             paths.append(path)
     return paths
-
-
-def read_metadata(root: Path) -> dict[str, Scene]:
-    """Return the scene of every image of a written folder, by its path relative to the root."""
-    scenes: dict[str, Scene] = {}
-    for line in (root / METADATA).read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        name = row.pop("file_name")
-        row.pop("caption")
-        scenes[name] = Scene(**row)
-    return scenes

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -45,14 +44,6 @@ VALIDATION = SeedRange("validation", 110_000_000, 120_000_000)
 ORACLE = SeedRange("oracle", 120_000_000, 220_000_000)
 CLASSIFIER = SeedRange("classifier", 220_000_000, 320_000_000)
 SPLITS: tuple[SeedRange, ...] = (TRAINING, DEVELOPMENT, VALIDATION, ORACLE, CLASSIFIER)
-
-
-def check_disjoint(ranges: Sequence[SeedRange] = SPLITS) -> None:
-    """Raise ValueError when two ranges share a seed."""
-    ordered = sorted(ranges, key=lambda span: span.start)
-    for left, right in pairwise(ordered):
-        if right.start < left.stop:
-            raise ValueError(f"seed ranges {left.name!r} and {right.name!r} overlap")
 
 
 def scene_for(split: SeedRange, index: int, distribution: Distribution) -> Scene:

@@ -46,9 +46,6 @@ MISMATCHES: tuple[Mismatch, ...] = (
     Mismatch("boat", "framing", "kind", "special"),
 )
 MISMATCHED_CLASSES: tuple[str, ...] = tuple(each.object_class for each in MISMATCHES)
-MATCHED_CLASSES: tuple[str, ...] = tuple(
-    name for name in VALUES["object_class"] if name not in MISMATCHED_CLASSES
-)
 
 
 def _mostly(attribute: str, value: str) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import TypedDict
 
 import httpx
 
@@ -40,6 +41,14 @@ from counterpose_services.models.model_folder import model_folder, stays_inside
 from counterpose_services.models.weights import PUBLISHED_PREFIX, clip_folder, weights_folder
 from counterpose_services.outbound.calls import AnswerLimits, outbound_client
 
+_Sized = TimmClassifier | OnnxClassifier | TransformersClassifier | ZeroShotClassifier | RemoteClassifier
+
+
+class _Here(TypedDict):
+    store: BlobStore
+    batch: int
+    device: str
+
 
 class ClassifierRegistry:
     """Loads classifiers by spec; a name is looked up and never used as a path."""
@@ -57,6 +66,8 @@ class ClassifierRegistry:
         self._suite, self._root, self._store, self._options = suite, root, store, options
         self._fetch, self._transport = fetch, transport
         self._label_map = read_label_map(options.label_map)
+        # What every network of this process is loaded with.
+        self._here: _Here = {"store": store, "batch": suite.batch, "device": options.device}
         self._schemes: dict[str, Callable[[str], Loaded[Classifier]]] = {
             "": self._of_suite,
             "timm": self._of_zoo,
@@ -159,18 +170,13 @@ class ClassifierRegistry:
             return self._timm(load_folder(folder, spec))
         if (folder / WEIGHTS).is_file():
             raise ModelFormatRefused(f"{spec!r} has both {ONNX_FILE!r} and {WEIGHTS!r}; keep one")
-        return self._onnx(folder, spec)
+        return _loaded(OnnxClassifier(folder, spec, label_map=self._label_map, **self._here))
 
     def _of_clip(self, name: str) -> Loaded[Classifier]:
         folder = clip_folder(
-            self._root,
-            self._suite.zero_shot.get(name, f"{PUBLISHED_PREFIX}{name}"),
-            self._suite.published,
+            self._root, self._suite.zero_shot.get(name, f"{PUBLISHED_PREFIX}{name}"), self._suite.published
         )
-        model = ZeroShotClassifier(
-            folder, name, store=self._store, batch=self._suite.batch, device=self._options.device
-        )
-        return Loaded(model, model.size_bytes)
+        return _loaded(ZeroShotClassifier(folder, name, **self._here))
 
     def _transformers_folder(self, name: str) -> Path:
         if not self._suite.allow_hf:
@@ -184,15 +190,8 @@ class ClassifierRegistry:
         )
 
     def _of_transformers(self, name: str) -> Loaded[Classifier]:
-        model = TransformersClassifier(
-            self._transformers_folder(name),
-            f"hf:{name}",
-            label_map=self._label_map,
-            store=self._store,
-            batch=self._suite.batch,
-            device=self._options.device,
-        )
-        return Loaded(model, model.size_bytes)
+        folder = self._transformers_folder(name)
+        return _loaded(TransformersClassifier(folder, f"hf:{name}", label_map=self._label_map, **self._here))
 
     def _of_remote(self, url: str) -> Loaded[Classifier]:
         require_allowed(url, self._options.oip_hosts)
@@ -206,10 +205,11 @@ class ClassifierRegistry:
             raise no_function(spec) from None
 
     def _remote(self, remote: OpenInference, identity: str) -> Loaded[Classifier]:
-        model = RemoteClassifier(
-            remote, identity, label_map=self._label_map, store=self._store, batch=self._suite.batch
+        return _loaded(
+            RemoteClassifier(
+                remote, identity, label_map=self._label_map, store=self._store, batch=self._suite.batch
+            )
         )
-        return Loaded(model, model.size_bytes)
 
     @cached_property
     def _remotes(self) -> httpx.Client:
@@ -221,25 +221,7 @@ class ClassifierRegistry:
         return AnswerLimits(self._options.oip_seconds, self._options.oip_answer_bytes)
 
     def _timm(self, network: Network) -> Loaded[Classifier]:
-        model = TimmClassifier(
-            network,
-            label_map=self._label_map,
-            store=self._store,
-            batch=self._suite.batch,
-            device=self._options.device,
-        )
-        return Loaded(model, model.size_bytes)
-
-    def _onnx(self, folder: Path, spec: str) -> Loaded[Classifier]:
-        model = OnnxClassifier(
-            folder,
-            spec,
-            label_map=self._label_map,
-            store=self._store,
-            batch=self._suite.batch,
-            device=self._options.device,
-        )
-        return Loaded(model, model.size_bytes)
+        return _loaded(TimmClassifier(network, label_map=self._label_map, **self._here))
 
     def _suite_descriptions(self) -> Iterator[ClassifierDescription]:
         for name, folder in self._suite.models.items():
@@ -261,3 +243,7 @@ class ClassifierRegistry:
             described = describe_folder(folder, folder.name, f"local:{folder.name}")
             if described is not None and stays_inside(folder, folders):
                 yield described
+
+
+def _loaded(model: _Sized) -> Loaded[Classifier]:
+    return Loaded(model, model.size_bytes)

@@ -20,12 +20,7 @@ from counterpose_core.contract.classifiers import ClassifierDescription
 from counterpose_core.errors import BadBackendOutput, ClassMapMismatch, ModelFormatRefused
 from counterpose_core.failure import in_a_line
 from counterpose_core.text.imagenet_hierarchy import class_key, class_names
-from counterpose_services.classifiers.class_map import (
-    NO_LABEL_MAP,
-    HeadClasses,
-    LabelMap,
-    require_several,
-)
+from counterpose_services.classifiers.class_map import NO_LABEL_MAP, HeadClasses, LabelMap, require_several
 from counterpose_services.classifiers.classifier import TRIAL_IMAGE, OverClasses
 from counterpose_services.classifiers.preparations import PreparedForward, alternatives
 from counterpose_services.classifiers.stored_traits import short_text, stored_parameters

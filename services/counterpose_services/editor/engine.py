@@ -77,10 +77,7 @@ class EditorEngine(EditBackend):
         self.pipeline, self.store, self.safety = pipeline, store, safety
         self._sizers, self._batch = BatchSizers(suite.batch), suite.batch
         self.steps = StepEngine(pipeline.denoiser, RowLimits.of_batch(suite.batch))
-        model: dict[str, object] = {
-            "revision": pipeline.identity.revision,
-            "resolution": suite.resolution,
-        }
+        model: dict[str, object] = {"revision": pipeline.identity.revision, "resolution": suite.resolution}
         precision, device = pipeline.denoiser.precision, pipeline.device
         self._inversions = InversionCache(store, model=model, precision=precision, device=device)
         self._forks = ForkCache(store, model=model, precision=precision, device=device)
@@ -164,10 +161,6 @@ class EditorEngine(EditBackend):
     def rows(self) -> tuple[int, int]:
         """Return how many rows the network's calls had so far, and how many they could have had."""
         return self.steps.counters.rows, self.steps.counters.offered
-
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of ``text``, including the start and end marks."""
-        return self.pipeline.prompts.count_tokens(text)
 
     def reconstruct(
         self, request: ReconstructRequest, *, cancelled: Cancellation = never
@@ -301,11 +294,7 @@ class EditorEngine(EditBackend):
         return invert_images(call, self._inversions, preset, images, joint)
 
     def _edit(
-        self,
-        call: EngineCall,
-        request: EditRequest,
-        items: Mapping[int, EditItem],
-        inversions: Inversions,
+        self, call: EngineCall, request: EditRequest, items: Mapping[int, EditItem], inversions: Inversions
     ) -> dict[int, ItemResult]:
         """Edit the items that were not edited during an inversion; return the results of all."""
         images = {index: captioned(item) for index, item in items.items()}

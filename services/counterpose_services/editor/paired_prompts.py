@@ -93,10 +93,6 @@ class PairedPromptEncoder:
         self.width = self._first.width + self._second.width
         """The width of the vectors of both tables together."""
 
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of ``text``, including the start and end tokens."""
-        return self._first.count_tokens(text)
-
     def tokenize(self, text: str, vectors: int = 0) -> TokenizedPrompt:
         """Split ``text`` as `PromptEncoder.tokenize` does."""
         return self._first.tokenize(text, vectors)

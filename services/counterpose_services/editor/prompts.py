@@ -91,10 +91,6 @@ class PromptEncoder:
         self.width = int(self._table.shape[1])
         """The width of the table's vectors."""
 
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of ``text``, including the start and end tokens."""
-        return len(self._tokenized(text).ids)
-
     def tokenize(self, text: str, vectors: int = 0) -> TokenizedPrompt:
         """Split ``text`` into tokens with the index of their word.
 
@@ -140,8 +136,7 @@ class PromptEncoder:
         place = 1 + max((word for word in before.words if word is not None), default=-1)
         later = [None if word is None else place + 1 + word for word in after.words]
         return TokenizedPrompt(
-            (*before.ids[:-1], *slot, *after.ids[1:]),
-            (*before.words[:-1], *[place] * vectors, *later[1:]),
+            (*before.ids[:-1], *slot, *after.ids[1:]), (*before.words[:-1], *[place] * vectors, *later[1:])
         )
 
     def mean_embedding(self, words: str) -> Tensor:

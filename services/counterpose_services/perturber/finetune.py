@@ -70,7 +70,7 @@ class FinetuneRecipe:
 PRESETS: dict[str, FinetuneRecipe] = {
     # LANCE, Table 6 and section 4.1. Table 6 puts one rank-8 product on the three matrices joined; PEFT puts
     # one on each.
-    "lance": FinetuneRecipe(),
+    "lance": FinetuneRecipe()
 }
 
 

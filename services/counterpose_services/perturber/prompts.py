@@ -7,9 +7,11 @@ and weather. Collection prompts contain worked examples; the fine-tuned model ge
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import resources
 from types import MappingProxyType
 from typing import Literal
 
@@ -33,78 +35,13 @@ class Instruction:
     examples: tuple[tuple[str, str], ...]
 
 
-_ALL = (
-    Instruction(
-        "subject",
-        "subject",
-        "Replace who or what the caption is mainly about by something else that could plausibly be there. "
-        "Leave the action, the other things, the place and the kind of picture as they are.",
-        (
-            ("a woman throwing a ball to a dog", "a boy throwing a ball to a dog"),
-            ("two horses drinking from a river", "two deer drinking from a river"),
-        ),
-    ),
-    Instruction(
-        "object",
-        "object",
-        "Find the thing that the main subject acts on, holds, wears or stands beside, and replace that thing "
-        "alone. The subject and all else stay word for word.",
-        (
-            ("a woman throwing a ball to a dog", "a woman throwing a stick to a dog"),
-            ("a chef holding a pan in a kitchen", "a chef holding a knife in a kitchen"),
-        ),
-    ),
-    Instruction(
-        "place",
-        "background",
-        "Change the place or the surroundings, or name some where the caption has none. People, animals and "
-        "things in the foreground and what is said of them stay the same.",
-        (
-            ("a cat asleep on a sofa", "a cat asleep on a sofa in front of a bookshelf"),
-            ("a cyclist on a country lane", "a cyclist on a beach"),
-        ),
-    ),
-    Instruction(
-        "weather",
-        "background",
-        "Change the weather or the light of day, or add it where the caption says nothing of it. Everything "
-        "else stays the same.",
-        (
-            ("a cyclist on a country lane", "a cyclist on a country lane in heavy rain"),
-            ("a bus stop on a foggy morning", "a bus stop at night"),
-        ),
-    ),
-    Instruction(
-        "adjective",
-        "adjective",
-        "Change one adjective or attribute, such as a colour, size, age or material, or add a single one. "
-        "No other word changes.",
-        (
-            ("a small wooden boat on a lake", "a small metal boat on a lake"),
-            ("a cat asleep on a sofa", "a cat asleep on a green sofa"),
-        ),
-    ),
-    Instruction(
-        "domain",
-        "domain",
-        "Change only what kind of picture it is, for instance a photo, a painting, a sketch, a cartoon or a "
-        "sculpture. What it shows stays the same.",
-        (
-            ("a photo of a lighthouse", "an oil painting of a lighthouse"),
-            ("a photo of two cats", "a pencil sketch of two cats"),
-        ),
-    ),
-    Instruction(
-        "placebo",
-        "placebo",
-        "Say the same with another word here or there. The picture that the caption describes must not "
-        "change in any way.",
-        (
-            ("a photo of a boat near a pier", "a picture of a boat beside a pier"),
-            ("a kid running through the woods", "a child running through the forest"),
-        ),
-    ),
-)
+def _ours() -> Iterator[Instruction]:
+    file = resources.files("counterpose_services") / "perturber" / "prompts.toml"
+    for row in tomllib.loads(file.read_text(encoding="utf-8"))["instruction"]:
+        yield Instruction(row["name"], row["type"], row["text"], tuple(map(tuple, row["examples"])))
+
+
+_ALL = tuple(_ours())
 INSTRUCTIONS: Mapping[PerturbationType, tuple[Instruction, ...]] = MappingProxyType(
     {
         kind: tuple(one for one in _ALL if one.perturbation_type == kind)

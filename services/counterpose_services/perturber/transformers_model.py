@@ -101,9 +101,7 @@ class TransformersModel:
 
     def _written(self, ids: list[int]) -> Written:
         return Written(
-            self._vocabulary.read(ids),
-            finished=ids[-1] in self._ends,
-            readable=self._vocabulary.knows(ids),
+            self._vocabulary.read(ids), finished=ids[-1] in self._ends, readable=self._vocabulary.knows(ids)
         )
 
     def _weighed(self, rows: list[list[int]]) -> list[float]:

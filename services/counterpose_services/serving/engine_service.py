@@ -128,11 +128,7 @@ class EngineService(ABC, Generic[Served]):
         """Return the health with the weights that answer."""
         most = self.settings.of(self.name).max_replicas
         return ServiceHealth(
-            service=self.name,
-            ready=True,
-            model=self.engine.identity,
-            replicas=most,
-            calls=most * self.calls,
+            service=self.name, ready=True, model=self.engine.identity, replicas=most, calls=most * self.calls
         )
 
     def check_health(self) -> None:

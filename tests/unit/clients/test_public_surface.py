@@ -95,6 +95,13 @@ def test_the_public_names_are_pinned_and_sorted() -> None:
     assert all(hasattr(counterpose, name) for name in counterpose.__all__)
 
 
+def test_a_type_checker_finds_every_public_name() -> None:
+    module = ast.parse(inspect.getsource(counterpose))
+    imports = [node for node in ast.walk(module) if isinstance(node, ast.ImportFrom)]
+    exported = [each.name for node in imports for each in node.names if each.asname == each.name]
+    assert sorted(exported) == counterpose.__all__
+
+
 def test_no_other_name_is_public() -> None:
     with pytest.raises(AttributeError, match="'counterpose' has no attribute 'Clients'"):
         _ = counterpose.Clients

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import pkgutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 import counterpose_core.contract
+from counterpose_core import field_descriptions
+from counterpose_core.field_descriptions import Described, field_description
 from counterpose_core.types import Cost, Estimate
 from counterpose_gateway.settings import GatewaySettings
 from counterpose_services.settings import ServiceSettings
@@ -56,8 +59,8 @@ def test_every_property_of_the_http_api_has_a_description() -> None:
     "model", [*bodies(), Cost, Estimate, GatewaySettings, ServiceSettings], ids=lambda model: model.__name__
 )
 def test_every_field_has_a_description(model: type[BaseModel]) -> None:
-    fields = model.model_fields.items()
-    assert [name for name, field in fields if not is_a_sentence(field.description)] == []
+    fields = model.model_fields
+    assert [name for name in fields if not is_a_sentence(field_description(model, name))] == []
 
 
 @pytest.mark.parametrize(("route", "operation"), OPERATIONS, ids=[route for route, _ in OPERATIONS])
@@ -80,3 +83,37 @@ def test_every_parameter_of_the_http_api_has_a_description(route: str, operation
 def is_a_sentence(text: str | None) -> bool:
     """Whether the text has several words and ends with a full stop."""
     return text is not None and text.endswith(".") and len(text.split()) > 1
+
+
+class Parent(Described):
+    side: int = Field(default=1, alias="sideLength")
+    """Side of a square,
+    in pixels."""
+    colour: str = Field(default="red", description="Name of its colour.")
+    plain: int = 0
+
+
+class Child(Parent):
+    side: int = 2
+    depth: int = 3
+    """Depth of a box."""
+
+
+def test_a_field_is_described_by_the_docstring_beneath_it_in_its_class_or_a_parent() -> None:
+    fields = Child.model_fields
+    told = {name: field_description(Child, name) for name in fields}
+    assert told["side"] == "Side of a square, in pixels."
+    assert (told["colour"], told["depth"], told["plain"]) == ("Name of its colour.", "Depth of a box.", "")
+    properties = Parent.model_json_schema()["properties"]
+    assert properties["sideLength"]["description"] == "Side of a square, in pixels."
+    assert "description" not in properties["plain"]
+
+
+def test_without_the_source_a_field_has_no_description(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(field_descriptions, "_docstrings", field_descriptions._docstrings.__wrapped__)
+
+    def no_source(module: object) -> str:
+        raise OSError(module)
+
+    monkeypatch.setattr(inspect, "getsource", no_source)
+    assert field_description(Child, "depth") == ""

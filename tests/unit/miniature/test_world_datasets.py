@@ -10,7 +10,7 @@ import pytest
 
 from counterpose_miniature.world import __main__ as command
 from counterpose_miniature.world import seeds
-from counterpose_miniature.world.dataset import encode_png, read_metadata, write_image_folder
+from counterpose_miniature.world.dataset import encode_png, write_image_folder
 from counterpose_miniature.world.grammar import caption, class_name, parse
 from counterpose_miniature.world.renderer import object_mask, render
 from counterpose_miniature.world.sampling import (
@@ -24,6 +24,7 @@ from counterpose_miniature.world.sampling import (
 )
 from counterpose_miniature.world.scene import VALUES, WITHHELD, Scene, is_withheld
 from counterpose_miniature.world.seeds import DEVELOPMENT, SPLITS, balanced_scenes, scene_for
+from fakes.rendered_folders import read_metadata
 
 
 def apart(object_class: str) -> float:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from counterpose_core.shift_benchmark.shifts import BASE
-from counterpose_miniature.world.fine_grained import FINE_CLASSES
 from counterpose_miniature.world.seeds import DEVELOPMENT
 from evaluation.interface_validity.fine_grained_figures import fine_grained_figures
 from evaluation.interface_validity.fine_grained_images import (
@@ -23,6 +22,7 @@ from evaluation.interface_validity.fine_grained_images import (
     words_of,
 )
 from evaluation.interface_validity.fine_grained_run import fine_grained
+from evaluation.interface_validity.fine_grained_world import FINE_CLASSES
 from evaluation.interface_validity.order import Order
 from evaluation.tests.fakes.fine_grained import BusGateway, BusService, fine_image
 

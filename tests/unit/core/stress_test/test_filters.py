@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from counterpose_core.contract.stress_test_thresholds import GateThresholds
 from counterpose_core.stress_test.filters import (
     GATE_REASONS,
     LANCE_R_REASONS,
@@ -32,8 +33,7 @@ class Scored:
     words_removed: float | None = 0.2
 
 
-@dataclass(frozen=True)
-class Lance:
+class Lance(GateThresholds):
     """LANCE's released thresholds."""
 
     direction: float = 0.2

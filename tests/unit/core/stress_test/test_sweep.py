@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from counterpose_core.contract import editor
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
+from counterpose_core.contract.stress_test_thresholds import GateThresholds
 from counterpose_core.injection_steps import leading_steps
 from counterpose_core.stress_test.filters import choose
 from counterpose_core.stress_test.sweep import rounds
@@ -35,14 +36,8 @@ class Scored:
     words_removed: float | None = None
 
 
-@dataclass(frozen=True)
-class Half:
-    """Half of all directions pass."""
-
-    direction: float = 0.5
-    image_image: float = 0.0
-    image_text: float = 0.0
-    closer: bool = True
+HALF = GateThresholds(direction=0.5, image_image=0.0, image_text=0.0)
+"""Half of all directions pass."""
 
 
 def ends_in(steps: int) -> Callable[[float], float]:
@@ -71,14 +66,14 @@ def test_the_choice_over_tried_values_equals_the_choice_over_all(
     image = {leading_steps(value, steps): data.draw(st.floats(0, 1)) for value in sweep}
     scores = [Scored(image[leading_steps(value, steps)]) for value in sweep]
     whole = list(zip(sweep, scores, strict=True))
-    expected = choose(whole, Half(), "released")
+    expected = choose(whole, HALF, "released")
     tried: list[tuple[float, Scored]] = []
     for values in rounds(sweep, ends_in(steps), "released"):
         assert not {value for value, _ in tried} & set(values)
         tried = [each for each in whole if each in tried or each[0] in values]
-        if choose(tried, Half(), "released").failed is None:
+        if choose(tried, HALF, "released").failed is None:
             break
-    choice = choose(tried, Half(), "released")
+    choice = choose(tried, HALF, "released")
     assert (tried[choice.index], choice.failed) == (whole[expected.index], expected.failed)
 
 
