@@ -12,7 +12,7 @@ from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.contract.runs import Item, ItemResult, TransformedImage
 from counterpose_core.contract.transforms import TransformPlan
 from counterpose_core.images.codecs import encode_raw
-from counterpose_gateway.methods.dataset_interface.method import render as render_interface
+from counterpose_gateway.methods.dataset_interface.report import render as render_interface
 from counterpose_gateway.methods.shift_benchmark.report.report import render as render_benchmark
 from counterpose_gateway.methods.stress_test.report.operations import render_operations
 from counterpose_gateway.methods.stress_test.report.report import render as render_stress_test

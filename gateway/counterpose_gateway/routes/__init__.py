@@ -8,6 +8,7 @@ from counterpose_gateway.routes import datasets, exports, jobs, methods, runs, s
 
 ROUTERS: tuple[APIRouter, ...] = (
     datasets.router,
+    datasets.tokens,
     methods.router,
     runs.listing,
     runs.router,

@@ -1,7 +1,9 @@
-"""``/v1/datasets``: labelled images that a user provides."""
+"""``/v1/datasets``: labelled images that a user provides; ``/v1/token-files``: tokens that others learned."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import time
 from collections.abc import Callable
 from typing import Annotated
@@ -18,6 +20,8 @@ from counterpose_core.contract.datasets import (
     SourcesAdd,
     SourcesAdded,
 )
+from counterpose_core.contract.token_files import TokenFile, TokenFilesAdd, TokenFilesAdded
+from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import PortableName
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.images.intake import add_uploads, checked_classes
@@ -29,6 +33,8 @@ from counterpose_gateway.routes.context import Context, IdempotencyKey
 from counterpose_gateway.runs.submission import fingerprint
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=StrictRoute)
+tokens = APIRouter(prefix="/v1/token-files", tags=["token files"], route_class=StrictRoute)
+"""Tokens that others have learned, stored for a dataset interface to name."""
 
 DatasetName = Annotated[str, Path(description="Name of the dataset.")]
 NewDatasetName = Annotated[
@@ -167,3 +173,23 @@ def begin_import(
         ledger.datasets.create(name, classes, quotas.check_datasets, expires_at=ends)
     ledger.imports.create(name, request, layout_of(request), classes)
     return ledger.datasets.get(name)
+
+
+# A plain function, not a coroutine: the store blocks, so it runs in a thread.
+@tokens.post("", status_code=201)
+def add_token_files(body: TokenFilesAdd, context: Context) -> TokenFilesAdded:
+    """Store files of tokens by their content; the editor reads them when an interface takes them."""
+    context.store.require_room(context.settings.least_free_bytes)
+    files = [(file.class_name, _token(file, at)) for at, file in enumerate(body.files)]
+    tokens = {name: context.store.put(content) for name, content in files}
+    context.ledger.blobs.keep(tokens.values())
+    return TokenFilesAdded(tokens=tokens)
+
+
+def _token(file: TokenFile, at: int) -> bytes:
+    try:
+        return base64.b64decode(file.content_base64, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidRequest(
+            f"the token of {file.class_name!r} is not base64", pointer=f"/files/{at}/content_base64"
+        ) from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -25,9 +23,7 @@ from counterpose_core.contract.shift_thresholds import (
     ShiftThresholdSet,
 )
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate, StressTestQuestion
-from counterpose_core.contract.token_files import TokenFile, TokenFilesAdd, TokenFilesAdded
-from counterpose_core.errors import InvalidRequest
-from counterpose_core.kinds import KINDS, RunKind
+from counterpose_core.kinds import KINDS
 from counterpose_gateway.exports.export import register
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.images.quota import Quotas
@@ -38,8 +34,11 @@ from counterpose_gateway.methods.bug_hunt.dry_run import dry_run
 from counterpose_gateway.methods.bug_hunt.measurement import start_measurement
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.methods.dataset_interface.learning import generate
+from counterpose_gateway.methods.dataset_interface.method import DATASET_INTERFACE
+from counterpose_gateway.methods.gate.method import GATE
 from counterpose_gateway.methods.gate.plan import freeze
 from counterpose_gateway.methods.shift_benchmark import threshold_review
+from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from counterpose_gateway.methods.stress_test.estimate import estimate
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.proof import finding_history, start_proof
@@ -58,17 +57,17 @@ def _accepted(run: Run, response: Response) -> Run:
     return run
 
 
-def _only(kind: RunKind) -> dict[str, Any]:
-    """Return tag and check of a route that runs of one kind alone have: others are not found there."""
+def _only(method: AnyMethod) -> dict[str, Any]:
+    """Return tag and check of a route that runs of one method alone have: others are not found there."""
 
     async def check(run_id: RunId, context: Context) -> None:
-        await context.status.read(run_id, kind)
+        await context.status.read(run_id, method.kind)
 
-    return {"tags": [_tag(kind)], "dependencies": [Depends(check)]}
+    return {"tags": [_tag(method)], "dependencies": [Depends(check)]}
 
 
-def _tag(kind: RunKind) -> str:
-    return f"{KINDS[kind].title.lower()}s"
+def _tag(method: AnyMethod) -> str:
+    return f"{KINDS[method.kind].title.lower()}s"
 
 
 def _creating(method: AnyMethod) -> Callable[..., Awaitable[Run]]:
@@ -86,11 +85,11 @@ for _kind in KINDS.values():
         f"/{_kind.path}",
         status_code=202,
         name=f"create_{_kind.name.replace('-', '_')}",
-        tags=[_tag(_kind.name)],
+        tags=[_tag(METHODS[_kind.name])],
     )(_creating(METHODS[_kind.name]))
 
 
-@router.post("/runs/{run_id:segment}/register", status_code=201, **_only("adversarial-dataset"))
+@router.post("/runs/{run_id:segment}/register", status_code=201, **_only(ADVERSARIAL_DATASET))
 def register_adversarial_dataset(run_id: RunId, body: DatasetRegistration, context: Context) -> Dataset:
     """Register the kept images as a dataset; registering the same images again changes nothing."""
     summary = summary_of(ADVERSARIAL_DATASET, run_id, None, context)
@@ -105,7 +104,7 @@ def register_adversarial_dataset(run_id: RunId, body: DatasetRegistration, conte
     )
 
 
-@router.post("/bug-hunts/estimate", tags=["bug hunts"])
+@router.post("/bug-hunts/estimate", tags=[_tag(BUG_HUNT)])
 async def estimate_bug_hunt(body: BugHuntQuestion, context: Context) -> BugHuntEstimate:
     """Return what such a hunt would take and the smallest rates that it could find, or refuse it as its run.
 
@@ -115,7 +114,7 @@ async def estimate_bug_hunt(body: BugHuntQuestion, context: Context) -> BugHuntE
     return await dry_run(body, context)
 
 
-@router.post("/runs/{run_id:segment}/descriptions", status_code=202, **_only("bug-hunt"))
+@router.post("/runs/{run_id:segment}/descriptions", status_code=202, **_only(BUG_HUNT))
 async def measure_descriptions(
     run_id: RunId,
     body: DescriptionsCreate,
@@ -127,33 +126,13 @@ async def measure_descriptions(
     return _accepted(await start_measurement(run_id, body, context, key), response)
 
 
-@router.post("/runs/{run_id:segment}/generate", **_only("dataset-interface"))
+@router.post("/runs/{run_id:segment}/generate", **_only(DATASET_INTERFACE))
 async def generate_images(run_id: RunId, body: ImagesCreate, context: Context) -> Images:
     """Generate images of a class, as it is or under a shift."""
     return await generate(run_id, body, context)
 
 
-# A plain function, not a coroutine: the store blocks, so it runs in a thread.
-@router.post("/token-files", status_code=201, tags=["token files"])
-def add_token_files(body: TokenFilesAdd, context: Context) -> TokenFilesAdded:
-    """Store files of tokens by their content; the editor reads them when an interface takes them."""
-    context.store.require_room(context.settings.least_free_bytes)
-    files = [(file.class_name, _token(file, at)) for at, file in enumerate(body.files)]
-    tokens = {name: context.store.put(content) for name, content in files}
-    context.ledger.blobs.keep(tokens.values())
-    return TokenFilesAdded(tokens=tokens)
-
-
-def _token(file: TokenFile, at: int) -> bytes:
-    try:
-        return base64.b64decode(file.content_base64, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise InvalidRequest(
-            f"the token of {file.class_name!r} is not base64", pointer=f"/files/{at}/content_base64"
-        ) from error
-
-
-@router.post("/gates/freeze", tags=["gates"])
+@router.post("/gates/freeze", tags=[_tag(GATE)])
 async def freeze_regression_set(body: RegressionSetOf, context: Context) -> RegressionSet:
     """Return the counterfactuals of an ended run as a regression set, by their digest; stores nothing."""
     return (await freeze(body.baseline, context)).told
@@ -162,7 +141,7 @@ async def freeze_regression_set(body: RegressionSetOf, context: Context) -> Regr
 Shift = Annotated[str, Path(description="Name of the shift.")]
 
 
-@router.get("/runs/{run_id:segment}/inspections", **_only("shift-benchmark"))
+@router.get("/runs/{run_id:segment}/inspections", **_only(SHIFT_BENCHMARK))
 def inspect_shift(
     run_id: RunId,
     context: Context,
@@ -176,14 +155,14 @@ def inspect_shift(
     return threshold_review.inspect_shift(run_id, shift, image_source, context.ledger)
 
 
-@router.get("/runs/{run_id:segment}/shift-thresholds", **_only("shift-benchmark"))
+@router.get("/runs/{run_id:segment}/shift-thresholds", **_only(SHIFT_BENCHMARK))
 def list_shift_thresholds(run_id: RunId, context: Context) -> ShiftThresholds:
     """Return the shift thresholds in force and every decision on them, oldest first."""
     return threshold_review.list_thresholds(run_id, context.ledger)
 
 
 # A shift may be a whole prompt, which may have a slash in it.
-@router.put("/runs/{run_id:segment}/shift-thresholds/{shift:path}", **_only("shift-benchmark"))
+@router.put("/runs/{run_id:segment}/shift-thresholds/{shift:path}", **_only(SHIFT_BENCHMARK))
 def set_shift_threshold(
     run_id: RunId, shift: Shift, body: ShiftThresholdSet, context: Context
 ) -> ShiftThresholdDecision:
@@ -194,7 +173,7 @@ def set_shift_threshold(
 FindingNumber = Annotated[int, Path(ge=1, description="Number of the finding in the run, from 1."), IN_DIGITS]
 
 
-@router.post("/runs/{run_id:segment}/findings/{number}/prove", status_code=202, **_only("stress-test"))
+@router.post("/runs/{run_id:segment}/findings/{number}/prove", status_code=202, **_only(STRESS_TEST))
 async def prove_finding(
     run_id: RunId,
     number: FindingNumber,
@@ -207,13 +186,13 @@ async def prove_finding(
     return _accepted(await start_proof(run_id, number, body, context, key), response)
 
 
-@router.get("/runs/{run_id:segment}/findings/{number}", **_only("stress-test"))
+@router.get("/runs/{run_id:segment}/findings/{number}", **_only(STRESS_TEST))
 def get_finding(run_id: RunId, number: FindingNumber, context: Context) -> FindingHistory:
     """Return a finding as its run tells it, and as all runs that prove it tell it together."""
     return finding_history(run_id, number, context)
 
 
-@router.post("/stress-tests/estimate", tags=["stress tests"])
+@router.post("/stress-tests/estimate", tags=[_tag(STRESS_TEST)])
 async def estimate_stress_test(body: StressTestQuestion, context: Context) -> StressTestEstimate:
     """Say what a stress test would take and could prove, or refuse it as its run would; nothing is created.
 

@@ -13,7 +13,7 @@ from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.shift_benchmarks import ImageItem
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.errors import ArtifactCorrupt
-from counterpose_gateway.methods.dataset_interface.method import render as render_interface
+from counterpose_gateway.methods.dataset_interface.report import render as render_interface
 from counterpose_gateway.methods.dataset_interface.summary import summarize as sum_up_interface
 from counterpose_gateway.methods.shift_benchmark.columns import columns_of
 from counterpose_gateway.methods.shift_benchmark.report.report import render as render_benchmark

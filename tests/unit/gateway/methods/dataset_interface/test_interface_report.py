@@ -11,12 +11,8 @@ import pytest
 from counterpose_core.contract.dataset_interfaces import TokenResult
 from counterpose_core.errors import ArtifactMissing
 from counterpose_core.images.codecs import encode_raw
-from counterpose_gateway.methods.dataset_interface.method import (
-    DATASET_INTERFACE,
-    SHOWN_CLASSES,
-    loss_curve,
-    render,
-)
+from counterpose_gateway.methods.dataset_interface.method import DATASET_INTERFACE
+from counterpose_gateway.methods.dataset_interface.report import SHOWN_CLASSES, loss_curve, render
 from counterpose_gateway.methods.dataset_interface.summary import state_of
 from fakes.interface_answers import a_config, a_token, an_interface_run, an_interface_summary, similarity
 from fakes.pages import text_of
