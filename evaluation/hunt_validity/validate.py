@@ -84,7 +84,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         shares = [f"{number}/{given.processes}" for number in range(given.processes)]
         command = [sys.executable, "-m", "evaluation.hunt_validity", *own]
         workers = [subprocess.Popen([*command, "--part", part]) for part in shares]
-        if any(code != 0 for code in [worker.wait() for worker in workers]):
+        # The parts wait for each other's classifiers: without one of them the rest would wait for ever.
+        while all(worker.poll() in (None, 0) for worker in workers):
+            if all(worker.poll() == 0 for worker in workers):
+                break
+            time.sleep(1.0)
+        else:
+            for worker in workers:
+                worker.terminate()
             raise SystemExit("a part ended early: start again to resume it")
     report(given)
 
