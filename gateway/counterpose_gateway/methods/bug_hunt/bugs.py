@@ -29,8 +29,7 @@ from counterpose_gateway.methods.bug_hunt.drawing import HeldOut, held_out_rule
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.mentions import mentions_of
 from counterpose_gateway.methods.bug_hunt.photographs import photograph_rates
-from counterpose_gateway.methods.bug_hunt.refinement import Refined
-from counterpose_gateway.methods.bug_hunt.stages import refined
+from counterpose_gateway.methods.bug_hunt.ranking import Refined, refined
 from counterpose_gateway.steps.failed_samples import Counted, count_failures
 from counterpose_gateway.steps.failure_rates import failure_rate, ratio_of, taken_for
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from counterpose_core.bug_hunt.budget import LEAST_ROUND, ROUNDS, Standing, promising, round_size
-from counterpose_core.bug_hunt.comparison import LEVEL
-from counterpose_core.bug_hunt.descriptions import content_words
+from counterpose_core.bug_hunt.budget import LEAST_ROUND, ROUNDS, promising, round_size
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntPhase
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.sampling_rules import FixedNumber
@@ -19,13 +17,8 @@ from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.mentions import plan_mentions
 from counterpose_gateway.methods.bug_hunt.mixture import plan_mixture
 from counterpose_gateway.methods.bug_hunt.proposals import Proposal, proposals
-from counterpose_gateway.methods.bug_hunt.refinement import (
-    Form,
-    Refined,
-    new_forms,
-    plan_refinement,
-    refined_winners,
-)
+from counterpose_gateway.methods.bug_hunt.ranking import refined, standings
+from counterpose_gateway.methods.bug_hunt.refinement import new_forms, plan_refinement
 from counterpose_gateway.methods.bug_hunt.samples import begun_until, plan_captions, plan_samples
 from counterpose_gateway.methods.bug_hunt.varied import captions_to_edit, plan_varied
 from counterpose_gateway.records.items import PlannedItem, numbered
@@ -69,50 +62,6 @@ def next_stage(run: Run, results: Iterable[HuntedItem]) -> StagePlan | None:
 
 def _phase(item: PlannedItem) -> str:
     return "" if item.instruction is None else str(item.instruction["phase"])
-
-
-def standings(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> dict[int, tuple[Standing, str]]:
-    """Return how each description of a label stands, by number, with the classifier that it is worst for."""
-    found: dict[int, tuple[Standing, str]] = {}
-    for number, told in hunt.descriptions(label).items():
-        each = [
-            (
-                Standing(
-                    number,
-                    hunt.counted("hypothesis", label, classifier, number).counts,
-                    hunt.counted("baseline", label, classifier).counts,
-                    content_words(told.words, label),
-                ),
-                classifier,
-            )
-            for classifier in told.classifiers
-        ]
-        if each:
-            found[number] = min(each, key=lambda pair: pair[0].p)
-    return found
-
-
-def winners(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[int]:
-    """Return the descriptions of a label to measure on held-out images, the best first.
-
-    Only those that fail more often than the baseline by an uncorrected test: held-out images correct for it.
-    """
-    significant = [standing for standing, _ in standings(config, hunt, label).values() if standing.p <= LEVEL]
-    return promising(significant, config.request.winners)
-
-
-def refined(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[Refined]:
-    """Return the winners of a label as refinement leaves them: what held-out images measure."""
-    if config.request.descriptions:
-        # All that the user asks about is measured, for each classifier.
-        return [
-            Refined(number, name, Form(number, told))
-            for number, told in hunt.descriptions(label).items()
-            for name in config.request.classifiers
-        ]
-    won = winners(config, hunt, label)
-    worst = {number: classifier for number, (_, classifier) in standings(config, hunt, label).items()}
-    return refined_winners(config, hunt, label, {number: worst[number] for number in won})
 
 
 def _reserved(config: BugHuntConfig, phase: str = "hypothesis") -> int:

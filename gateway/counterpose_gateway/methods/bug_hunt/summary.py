@@ -22,7 +22,7 @@ from counterpose_gateway.methods.bug_hunt.drawing import baseline_rule
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.mixture import mixture_rates
 from counterpose_gateway.methods.bug_hunt.proposals import count_captions, proposed
-from counterpose_gateway.methods.bug_hunt.stages import standings, winners
+from counterpose_gateway.methods.bug_hunt.ranking import standings, winners
 from counterpose_gateway.methods.bug_hunt.tree import search_tree
 from counterpose_gateway.methods.bug_hunt.varied import edited_captions
 from counterpose_gateway.runs.recorded import recorded_config
