@@ -20,22 +20,24 @@ from counterpose_core.bug_hunt.combination import (
 from counterpose_core.bug_hunt.descriptions import Description, usable
 from counterpose_core.bug_hunt.parts import beside
 from counterpose_core.contract.base import MAX_BATCH, Outcome
-from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntResult, Weighed
+from counterpose_core.contract.bug_hunts import HuntInstruction, HuntResult, Weighed
 from counterpose_core.contract.captioner import LogLikelihood, LogLikelihoodItem, LogLikelihoodRequest
 from counterpose_gateway.methods.bug_hunt.clustering import clusters_of
-from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
 from counterpose_gateway.runs.attempt import OpenItems
 from counterpose_gateway.services.ports import Services
 
 
-def plan_combinations(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[PlannedItem]:
+def plan_combinations(hunt: Hunt) -> Iterator[PlannedItem]:
     """Plan one item for each cluster of failures, of each label and classifier, that has captions."""
+    if hunt.request.words == "frequency":
+        return
     slot = 0
-    for label in config.request.labels:
-        for classifier, number, cluster in _clusters(config, hunt, label):
-            told = _instruction(config, hunt, label, classifier, cluster)
+    for label in hunt.request.labels:
+        for classifier, number, cluster in _clusters(hunt, label):
+            told = _instruction(hunt, label, classifier, cluster)
             if told is None:
                 continue
             key = cache_key(combination=label, classifier=classifier, cluster=number)
@@ -44,7 +46,7 @@ def plan_combinations(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[Pla
                 ordinal=0,
                 kind="combination",
                 item_group=key,
-                source_image=config.examples[label],
+                source_image=hunt.config.examples[label],
                 label=label,
                 slot=slot,
                 instruction=told.model_dump(mode="json", exclude_defaults=True),
@@ -52,16 +54,14 @@ def plan_combinations(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[Pla
             slot += 1
 
 
-def combined_descriptions(
-    config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str
-) -> list[Description]:
+def combined_descriptions(hunt: Hunt, label: str, classifier: str) -> list[Description]:
     """Return what the combinations of a classifier's failures say: all sentences, each alone, the first ones.
 
     Each alone, because the first one is the likeliest beginning of a caption, and need not be what the
     failures share.
     """
     by_cluster: list[list[Description]] = []
-    for item in hunt.combinations:
+    for item in hunt.record.combinations:
         told = item.instruction
         if item.label != label or item.result is None or told is None or classifier not in told.classifiers:
             continue
@@ -71,28 +71,26 @@ def combined_descriptions(
         found: list[Description] = []
         firsts = (chosen[:size] for size in range(len(chosen) - 1, 1, -1))
         for said in (chosen, *([each] for each in chosen), *firsts):
-            prompt = combined_prompt(config.prompts[label], said)
-            words = beside(prompt, config.templates[label], label)
+            prompt = combined_prompt(hunt.config.prompts[label], said)
+            words = beside(prompt, hunt.config.templates[label], label)
             found.append(Description(prompt, words, "combination"))
         by_cluster.append(found)
     return [each for each in chain.from_iterable(zip_longest(*by_cluster)) if each is not None]
 
 
-def _clusters(
-    config: BugHuntConfig, hunt: RecordedHunt, label: str
-) -> Iterator[tuple[str, int, list[HuntedItem]]]:
-    for classifier in config.request.classifiers:
-        for number, cluster in enumerate(clusters_of(config, hunt, label, classifier)):
+def _clusters(hunt: Hunt, label: str) -> Iterator[tuple[str, int, list[HuntedItem]]]:
+    for classifier in hunt.request.classifiers:
+        for number, cluster in enumerate(clusters_of(hunt, label, classifier)):
             yield classifier, number, cluster
 
 
 def _instruction(
-    config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str, cluster: Sequence[HuntedItem]
+    hunt: Hunt, label: str, classifier: str, cluster: Sequence[HuntedItem]
 ) -> HuntInstruction | None:
-    captions = hunt.forced_captions
+    captions = hunt.record.forced_captions
     told = [captions[item.id] for item in cluster if item.id in captions]
-    kept = set(usable([text for _, text in told], label, config.classes, Counter()))
-    prompt = config.prompts[label]
+    kept = set(usable([text for _, text in told], label, hunt.config.classes, Counter()))
+    prompt = hunt.config.prompts[label]
     said = [(image, continuation(text, prompt)) for image, text in told if " ".join(text.split()) in kept]
     found = [(image, text) for image, text in said if text]
     if not found:

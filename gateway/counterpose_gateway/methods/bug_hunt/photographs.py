@@ -11,7 +11,7 @@ from counterpose_core.contract.bug_hunt_summary import PhotographRates
 from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction, HuntResult
 from counterpose_core.contract.datasets import Source
 from counterpose_core.errors import InvalidRequest
-from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 from counterpose_gateway.methods.bug_hunt.measuring import OwnDescription
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.runs.attempt import OpenItems
@@ -91,18 +91,16 @@ async def classify_photographs(attempt: OpenItems, config: BugHuntConfig, servic
         await attempt.done(draft.item, draft.result)
 
 
-def photograph_rates(
-    config: BugHuntConfig, hunt: RecordedHunt, label: str, number: int, classifier: str
-) -> PhotographRates | None:
+def photograph_rates(hunt: Hunt, label: str, number: int, classifier: str) -> PhotographRates | None:
     """Return both rates on photographs, or None where there are none.
 
     No photograph is left out as not showing its label: the user says what it shows.
     """
-    described = count_failures(hunt.of_label("photographs", label, number), classifier, None)
-    alone = count_failures(hunt.of_label("photographs", label), classifier, None)
+    described = count_failures(hunt.record.of_label("photographs", label, number), classifier, None)
+    alone = count_failures(hunt.record.of_label("photographs", label), classifier, None)
     if not described.made:
         return None
-    criterion = config.request.criterion
+    criterion = hunt.request.criterion
     return PhotographRates(
         described=failure_rate(described, criterion),
         alone=failure_rate(alone, criterion),

@@ -17,7 +17,7 @@ from counterpose_core.bug_hunt.refinement import (
     without_adjectives,
 )
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction
-from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class Refined:
     tried: list[tuple[Form, Need]] = field(default_factory=list)
 
 
-def standings(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> dict[int, tuple[Standing, str]]:
+def standings(hunt: Hunt, label: str) -> dict[int, tuple[Standing, str]]:
     """Return how each description of a label stands, by number, with the classifier that it is worst for."""
     found: dict[int, tuple[Standing, str]] = {}
-    for number, told in hunt.descriptions(label).items():
+    for number, told in hunt.record.descriptions(label).items():
         each = [
             (
                 Standing(
                     number,
-                    hunt.counted("hypothesis", label, classifier, number).counts,
-                    hunt.counted("baseline", label, classifier).counts,
+                    hunt.record.counted("hypothesis", label, classifier, number).counts,
+                    hunt.record.counted("baseline", label, classifier).counts,
                     content_words(told.words, label),
                 ),
                 classifier,
@@ -59,29 +59,29 @@ def standings(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> dict[int
     return found
 
 
-def winners(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[int]:
+def winners(hunt: Hunt, label: str) -> list[int]:
     """Return the descriptions of a label to measure on held-out images, the best first.
 
     Only those that fail more often than the baseline by an uncorrected test: held-out images correct for it.
     """
-    significant = [standing for standing, _ in standings(config, hunt, label).values() if standing.p <= LEVEL]
-    return promising(significant, config.request.winners)
+    significant = [standing for standing, _ in standings(hunt, label).values() if standing.p <= LEVEL]
+    return promising(significant, hunt.request.winners)
 
 
-def refined(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[Refined]:
+def refined(hunt: Hunt, label: str) -> list[Refined]:
     """Return the winners of a label as refinement leaves them: what held-out images measure."""
-    if config.request.descriptions:
+    if hunt.request.descriptions:
         # All that the user asks about is measured, for each classifier.
         return [
             Refined(number, name, Form(number, told))
-            for number, told in hunt.descriptions(label).items()
-            for name in config.request.classifiers
+            for number, told in hunt.record.descriptions(label).items()
+            for name in hunt.request.classifiers
         ]
-    standing = standings(config, hunt, label)
+    standing = standings(hunt, label)
     # Two that end in one form are one.
     forms: dict[str, Refined] = {}
-    for number in winners(config, hunt, label):
-        ended = _walk(config, hunt, label, number, standing[number][1])
+    for number in winners(hunt, label):
+        ended = _walk(hunt, label, number, standing[number][1])
         forms.setdefault((ended.final.told.prompt or "").casefold(), ended)
     return list(forms.values())
 
@@ -96,27 +96,27 @@ def forms_of(config: BugHuntConfig, label: str, of: Form) -> dict[Rule, list[Sho
     return {"part": parts, "adjective": shorter}
 
 
-def number_of(hunt: RecordedHunt, label: str, prompt: str) -> int | None:
+def number_of(hunt: Hunt, label: str, prompt: str) -> int | None:
     """Return the description whose images of refinement show this prompt; two winners may share one."""
-    told = {**hunt.described, **hunt.shortened}
+    told = {**hunt.record.described, **hunt.record.shortened}
     return next(
         (
             number
             for number, (of, each) in told.items()
             if of == label
             and (each.prompt or "").casefold() == prompt.casefold()
-            and hunt.of_label("refinement", label, number)
+            and hunt.record.of_label("refinement", label, number)
         ),
         None,
     )
 
 
-def _children(config: BugHuntConfig, hunt: RecordedHunt, label: str, of: Form, rule: Rule) -> list[Form]:
+def _children(hunt: Hunt, label: str, of: Form, rule: Rule) -> list[Form]:
     """The measured forms of a description, whichever winner they were drawn for."""
     found: list[Form] = []
-    for each in forms_of(config, label, of)[rule]:
+    for each in forms_of(hunt.config, label, of)[rule]:
         if (number := number_of(hunt, label, each.prompt)) is not None:
-            told = hunt.told(number)
+            told = hunt.record.told(number)
             if told.refines != of.number:
                 shown = {"source": rule, "words": each.words, "left_out": each.left_out}
                 told = told.model_copy(update={**shown, "refines": of.number})
@@ -124,14 +124,14 @@ def _children(config: BugHuntConfig, hunt: RecordedHunt, label: str, of: Form, r
     return found
 
 
-def _walk(config: BugHuntConfig, hunt: RecordedHunt, label: str, winner: int, classifier: str) -> Refined:
+def _walk(hunt: Hunt, label: str, winner: int, classifier: str) -> Refined:
     """Follow the forms that fail as often, each time the one of the fewest words, to the shortest."""
-    refined = Refined(winner, classifier, Form(winner, hunt.described[winner][1]))
+    refined = Refined(winner, classifier, Form(winner, hunt.record.described[winner][1]))
     rules: tuple[Rule, ...] = ("part", "adjective")
     while True:
         before = refined.final
         for rule in rules:
-            forms = _children(config, hunt, label, before, rule)
+            forms = _children(hunt, label, before, rule)
             verdicts = _judged(hunt, label, forms, winner, classifier)
             refined.tried += verdicts
             enough = [form for form, need in verdicts if need == "not-needed"]
@@ -143,8 +143,8 @@ def _walk(config: BugHuntConfig, hunt: RecordedHunt, label: str, winner: int, cl
 
 
 def _judged(
-    hunt: RecordedHunt, label: str, forms: list[Form], winner: int, classifier: str
+    hunt: Hunt, label: str, forms: list[Form], winner: int, classifier: str
 ) -> list[tuple[Form, Need]]:
     numbers = (winner, *(form.number for form in forms))
-    counts = [hunt.counted("refinement", label, classifier, number).counts for number in numbers]
+    counts = [hunt.record.counted("refinement", label, classifier, number).counts for number in numbers]
     return list(zip(forms, needs(counts[0], counts[1:]), strict=True))
