@@ -28,15 +28,9 @@ from counterpose_gateway.methods.adversarial_dataset import summary as adversari
 from counterpose_gateway.methods.bug_hunt import measurement, measuring, mixture, samples, varied
 from counterpose_gateway.methods.dataset_interface import generate, plan, token_selection, validation
 from counterpose_gateway.methods.shift_benchmark import images
-from counterpose_gateway.methods.stress_test import (
-    captioned,
-    division,
-    draws,
-    groups,
-    items,
-    lance_r,
-    proposals,
-)
+from counterpose_gateway.methods.stress_test import division, groups
+from counterpose_gateway.methods.stress_test.confirm import captioned
+from counterpose_gateway.methods.stress_test.screen import draws, items, lance_r, proposals
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.records.sources import NewSource

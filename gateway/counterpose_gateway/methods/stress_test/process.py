@@ -7,16 +7,19 @@ from dataclasses import replace
 
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.counterfactuals import make_counterfactuals
-from counterpose_gateway.methods.stress_test.draws import by_noise
-from counterpose_gateway.methods.stress_test.edits import Draft, reconstruct
-from counterpose_gateway.methods.stress_test.features import record_features
-from counterpose_gateway.methods.stress_test.interventions import apply_instructions, apply_interventions
-from counterpose_gateway.methods.stress_test.lance_r import replace_random_words
-from counterpose_gateway.methods.stress_test.proposals import draw_proposals, write_caption
-from counterpose_gateway.methods.stress_test.suite_fit import record_fit
-from counterpose_gateway.methods.stress_test.text_filters import drop_refused, keep_edits
+from counterpose_gateway.methods.stress_test.screen.attempt import Attempt
+from counterpose_gateway.methods.stress_test.screen.counterfactuals import make_counterfactuals
+from counterpose_gateway.methods.stress_test.screen.draws import by_noise
+from counterpose_gateway.methods.stress_test.screen.edits import Draft, reconstruct
+from counterpose_gateway.methods.stress_test.screen.features import record_features
+from counterpose_gateway.methods.stress_test.screen.interventions import (
+    apply_instructions,
+    apply_interventions,
+)
+from counterpose_gateway.methods.stress_test.screen.lance_r import replace_random_words
+from counterpose_gateway.methods.stress_test.screen.proposals import draw_proposals, write_caption
+from counterpose_gateway.methods.stress_test.screen.suite_fit import record_fit
+from counterpose_gateway.methods.stress_test.screen.text_filters import drop_refused, keep_edits
 from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS, answer_operations
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.attempt import finish_group, together

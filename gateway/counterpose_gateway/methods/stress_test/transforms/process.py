@@ -10,7 +10,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import CounterposeError, InternalError
 from counterpose_core.transforms.table import operation
 from counterpose_core.types import ItemKind
-from counterpose_gateway.methods.stress_test.attempt import Attempt
+from counterpose_gateway.methods.stress_test.screen.attempt import Attempt
 from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import together

@@ -12,10 +12,10 @@ from counterpose_core.stress_test.filters import Choice
 from counterpose_core.stress_test.sweep import rounds
 from counterpose_core.text.caption_diff import Span
 from counterpose_core.types import Decoder
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.edits import Draft, Sweep, Variant, edit
-from counterpose_gateway.methods.stress_test.gate import judge, score
-from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
+from counterpose_gateway.methods.stress_test.screen.attempt import Attempt
+from counterpose_gateway.methods.stress_test.screen.edits import Draft, Sweep, Variant, edit
+from counterpose_gateway.methods.stress_test.screen.gate import judge, score
+from counterpose_gateway.methods.stress_test.screen.text_filters import KeptEdit
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import own_cost, together
 from counterpose_gateway.runs.stores import check_image

@@ -22,11 +22,11 @@ from counterpose_core.errors import CounterposeError, ImagesOutsideSuite, LeaseL
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.stress_test.item_counts import edits_per_source
 from counterpose_core.types import FINAL_ITEM_STATES
-from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.division import Division
-from counterpose_gateway.methods.stress_test.edits import Draft
-from counterpose_gateway.methods.stress_test.items import plan_items
-from counterpose_gateway.methods.stress_test.proposals import WrittenCaption, nats_per_token
+from counterpose_gateway.methods.stress_test.screen.attempt import Attempt
+from counterpose_gateway.methods.stress_test.screen.edits import Draft
+from counterpose_gateway.methods.stress_test.screen.items import plan_items
+from counterpose_gateway.methods.stress_test.screen.proposals import WrittenCaption, nats_per_token
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem, PlannedItem
 from counterpose_gateway.runs.attempt import repeated
 from counterpose_gateway.runs.method import UNDECIDED, Look

@@ -13,8 +13,8 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BadBackendOutput
 from counterpose_core.text.caption_diff import Difference, Span, difference
 from counterpose_core.types import EditType
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.items import slots_per_type
+from counterpose_gateway.methods.stress_test.screen.attempt import Attempt
+from counterpose_gateway.methods.stress_test.screen.items import slots_per_type
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.services.ports import Services

@@ -19,8 +19,8 @@ from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedTextsRequest
 from counterpose_core.errors import CounterposeError, LeaseLost
 from counterpose_core.images.clip_metrics import unit
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.edits import Draft
+from counterpose_gateway.methods.stress_test.screen.attempt import Attempt
+from counterpose_gateway.methods.stress_test.screen.edits import Draft
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import repeated, together
 from counterpose_gateway.services.ports import Services

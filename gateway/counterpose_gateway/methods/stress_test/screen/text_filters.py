@@ -15,8 +15,8 @@ from counterpose_core.images.clip_metrics import Vectors, unit
 from counterpose_core.stress_test.filters import TextVerdict, names_label, text_filter
 from counterpose_core.stress_test.subjective import subjective_word
 from counterpose_core.text.word_policy import policy_of
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.proposals import Proposal, Slot
+from counterpose_gateway.methods.stress_test.screen.attempt import Attempt
+from counterpose_gateway.methods.stress_test.screen.proposals import Proposal, Slot
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import together
 from counterpose_gateway.services.ports import Services

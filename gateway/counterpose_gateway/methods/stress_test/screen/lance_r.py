@@ -14,9 +14,9 @@ from counterpose_core.errors import BadBackendOutput, InvalidRequest
 from counterpose_core.stress_test.filters import names_label
 from counterpose_core.text.caption_diff import Word, difference, words
 from counterpose_core.text.stop_words import STOP_WORDS
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.proposals import Proposal
-from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
+from counterpose_gateway.methods.stress_test.screen.attempt import Attempt
+from counterpose_gateway.methods.stress_test.screen.proposals import Proposal
+from counterpose_gateway.methods.stress_test.screen.text_filters import KeptEdit
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import together
 from counterpose_gateway.runs.seeds import derive_seed

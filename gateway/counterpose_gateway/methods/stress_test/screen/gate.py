@@ -11,8 +11,8 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BadBackendOutput
 from counterpose_core.stress_test.filters import GATE_REASONS, LANCE_R_REASONS, Choice, GateReason, choose
 from counterpose_core.types import ItemKind
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.edits import Sweep, Variant
+from counterpose_gateway.methods.stress_test.screen.attempt import Attempt
+from counterpose_gateway.methods.stress_test.screen.edits import Sweep, Variant
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import together
 from counterpose_gateway.services.ports import Services

@@ -7,9 +7,9 @@ from counterpose_core.contract.interventions import Intervention
 from counterpose_core.stress_test.filters import names_label
 from counterpose_core.text.caption_diff import difference
 from counterpose_core.text.interventions import intervene
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.proposals import LONGEST_CAPTION, Proposal
-from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
+from counterpose_gateway.methods.stress_test.screen.attempt import Attempt
+from counterpose_gateway.methods.stress_test.screen.proposals import LONGEST_CAPTION, Proposal
+from counterpose_gateway.methods.stress_test.screen.text_filters import KeptEdit
 from counterpose_gateway.records.items import LeasedItem
 
 NOT_APPLICABLE = "not-applicable"

@@ -20,8 +20,8 @@ from counterpose_core.errors import (
     BadBackendOutput,
 )
 from counterpose_core.types import Cost, Decoder
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
+from counterpose_gateway.methods.stress_test.screen.attempt import Attempt
+from counterpose_gateway.methods.stress_test.screen.text_filters import KeptEdit
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.attempt import own_cost, together
 from counterpose_gateway.runs.stores import check_image
