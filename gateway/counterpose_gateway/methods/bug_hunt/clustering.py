@@ -16,8 +16,7 @@ from counterpose_core.images.clip_metrics import Vectors
 from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
-from counterpose_gateway.runs.attempt import OpenItems
-from counterpose_gateway.services.ports import Services
+from counterpose_gateway.runs.calls import Calls
 from counterpose_gateway.steps.clip import embed_images, require_one_space, unit_vector
 
 MOST_FAILURES = 256
@@ -61,7 +60,7 @@ def plan_clusters(hunt: Hunt) -> Iterator[PlannedItem]:
             slot += 1
 
 
-async def cluster(attempt: OpenItems, item: LeasedItem, told: HuntInstruction, services: Services) -> None:
+async def cluster(calls: Calls, item: LeasedItem, told: HuntInstruction) -> HuntResult:
     """Cluster the failures by their answers and by CLIP's features; those that it cannot read have none.
 
     Raises:
@@ -69,7 +68,7 @@ async def cluster(attempt: OpenItems, item: LeasedItem, told: HuntInstruction, s
     """
     images = [*told.images, *told.reference]
     vectors: list[Vectors | None] = []
-    for outcome in await embed_images(attempt, images, services):
+    for outcome in await embed_images(calls, images):
         try:
             vectors.append(unit_vector(outcome))
         except CounterposeError:
@@ -82,7 +81,7 @@ async def cluster(attempt: OpenItems, item: LeasedItem, told: HuntInstruction, s
     features = np.array([vectors[place] for place in own])
     found = await asyncio.to_thread(cluster_failures, answers, features, np.array(reference)) if own else []
     clusters = dict(zip((told.images[place] for place in own), found, strict=True))
-    await attempt.done(item, HuntResult(image=item.source_image, clusters=clusters))
+    return HuntResult(image=item.source_image, clusters=clusters)
 
 
 def clusters_of(hunt: Hunt, label: str, classifier: str) -> list[list[HuntedItem]]:

@@ -26,8 +26,7 @@ from counterpose_gateway.methods.bug_hunt.clustering import clusters_of
 from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
-from counterpose_gateway.runs.attempt import OpenItems
-from counterpose_gateway.services.ports import Services
+from counterpose_gateway.runs.calls import Calls
 
 
 def plan_combinations(hunt: Hunt) -> Iterator[PlannedItem]:
@@ -104,9 +103,7 @@ def _instruction(
     )
 
 
-async def combine(
-    attempt: OpenItems, item: LeasedItem, told: HuntInstruction, most: int, services: Services
-) -> None:
+async def combine(calls: Calls, item: LeasedItem, told: HuntInstruction, most: int) -> HuntResult:
     """Add the sentence of the greatest likelihood until none makes the caption likelier, at most ``most``.
 
     Raises:
@@ -118,16 +115,14 @@ async def combine(
     while left and len(chosen) < most:
         before = [each.sentence for each in chosen]
         texts = [joined([*before, sentence]) for sentence in left]
-        place, mean = await _best(attempt, told, texts, services)
+        place, mean = await _best(calls, told, texts)
         if chosen and mean <= chosen[-1].log_likelihood:
             break
         chosen.append(Weighed(sentence=left.pop(place), log_likelihood=mean, images=len(told.images)))
-    await attempt.done(item, HuntResult(image=item.source_image, prompt=told.prompt, combined=chosen))
+    return HuntResult(image=item.source_image, prompt=told.prompt, combined=chosen)
 
 
-async def _best(
-    attempt: OpenItems, told: HuntInstruction, texts: Sequence[str], services: Services
-) -> tuple[int, float]:
+async def _best(calls: Calls, told: HuntInstruction, texts: Sequence[str]) -> tuple[int, float]:
     asked = [
         LogLikelihoodItem(image=image, text=text, prefix=told.prompt or "")
         for image in told.images
@@ -136,9 +131,7 @@ async def _best(
     outcomes: list[Outcome[LogLikelihood]] = []
     for start in range(0, len(asked), MAX_BATCH):
         request = LogLikelihoodRequest(items=asked[start : start + MAX_BATCH])
-        response = await attempt.call("captioner", services.captioner.log_likelihood, request)
-        attempt.add_shared_cost(response.cost)
-        outcomes += attempt.outcomes("captioner", response)
+        outcomes += await calls.ask("captioner", calls.services.captioner.log_likelihood, request)
     weighed = [outcome.value for outcome in outcomes]
     if not any(weighed):
         # The first image's reason says more than that none could be weighed.

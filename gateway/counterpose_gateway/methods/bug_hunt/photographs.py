@@ -8,20 +8,16 @@ from collections.abc import Iterator, Sequence
 from counterpose_core.blobs import cache_key
 from counterpose_core.bug_hunt.comparison import above_baseline
 from counterpose_core.contract.bug_hunt_summary import PhotographRates
-from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction, HuntResult
+from counterpose_core.contract.bug_hunts import BugHuntCreate, HuntInstruction
 from counterpose_core.contract.datasets import Source
 from counterpose_core.errors import InvalidRequest
 from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 from counterpose_gateway.methods.bug_hunt.measuring import OwnDescription
 from counterpose_gateway.records.items import PlannedItem
-from counterpose_gateway.runs.attempt import OpenItems
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.submission import named_dataset
-from counterpose_gateway.services.ports import Services
-from counterpose_gateway.steps.classified_samples import SampleDraft, classify_samples, measure_label
 from counterpose_gateway.steps.failed_samples import count_failures
 from counterpose_gateway.steps.failure_rates import failure_rate
-from counterpose_gateway.steps.label_images import judge_of
 
 MOST_PHOTOGRAPHS = 1000
 """Of each of the two datasets."""
@@ -76,19 +72,6 @@ def plan_photographs(photographs: Photographs) -> Iterator[PlannedItem]:
                 slot=place,
                 instruction=told.model_dump(mode="json", exclude_defaults=True),
             )
-
-
-async def classify_photographs(attempt: OpenItems, config: BugHuntConfig, services: Services) -> None:
-    """Ask every classifier about the leased photographs.
-
-    Raises:
-        BackendError: a classifier or the scorer is down.
-    """
-    drafts = [SampleDraft(item, HuntResult(image=item.source_image)) for item in attempt.open]
-    drafts = await measure_label(attempt, drafts, services)
-    judge = judge_of(config, config.request)
-    for draft in await classify_samples(attempt, drafts, judge, services, spare=False):
-        await attempt.done(draft.item, draft.result)
 
 
 def photograph_rates(hunt: Hunt, label: str, number: int, classifier: str) -> PhotographRates | None:

@@ -18,9 +18,8 @@ from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.samples import plan_samples
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
-from counterpose_gateway.runs.attempt import OpenItems
+from counterpose_gateway.runs.calls import Calls
 from counterpose_gateway.runs.seeds import derive_seed
-from counterpose_gateway.services.ports import Services
 from counterpose_gateway.steps.failure_rates import failure_rate, taken_for
 from counterpose_gateway.steps.generation import MALFORMED, is_well_formed
 
@@ -118,17 +117,8 @@ def edited_captions(hunt: Hunt) -> list[EditedCaptions]:
     return found
 
 
-async def edited(
-    attempt: OpenItems, captions: Sequence[tuple[LeasedItem, str]], seed: int, services: Services
-) -> dict[str, list[str]]:
-    """Return what the language model makes of each item's caption, by the item's id.
-
-    Args:
-        attempt: the items' attempt.
-        captions: those of its items that are to be edited, with their captions.
-        seed: the run's seed.
-        services: the services.
-    """
+async def edited(calls: Calls, captions: Sequence[tuple[LeasedItem, str]], seed: int) -> dict[str, list[str]]:
+    """Return what the language model makes of each item's caption, by its id; ``seed`` is the run's."""
     found: dict[str, list[str]] = {}
     asked = [
         PerturbItem(
@@ -142,9 +132,9 @@ async def edited(
     ]
     owners = [item for item, _ in captions for _ in EDIT_TYPES]
     for start in range(0, len(asked), MAX_BATCH):
-        part = asked[start : start + MAX_BATCH]
-        response = await attempt.call("perturber", services.perturber.perturb, PerturbRequest(items=part))
-        outcomes = attempt.outcomes("perturber", response)
+        request = PerturbRequest(items=asked[start : start + MAX_BATCH])
+        perturb = calls.services.perturber.perturb
+        outcomes = await calls.ask("perturber", perturb, request, is_costed=False)
         for item, outcome in zip(owners[start : start + MAX_BATCH], outcomes, strict=True):
             # A caption that cannot be edited has no edits; it is a caption all the same.
             edits = outcome.value.edits if outcome.value is not None else []

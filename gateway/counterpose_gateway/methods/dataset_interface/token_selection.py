@@ -12,27 +12,24 @@ from counterpose_core.shift_benchmark.token_selection import least_weight
 from counterpose_core.statistics.bootstrap import bootstrap_mean
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.dataset_interface.learning import ClassState, draw, embed
-from counterpose_gateway.runs.attempt import OpenItems
+from counterpose_gateway.runs.calls import Calls
 from counterpose_gateway.runs.seeds import derive_seed
-from counterpose_gateway.services.ports import Services
 
 IMAGES = 24
 """Images for each interpolation weight, from the same prompts and seeds."""
 
 
-async def select_token(
-    attempt: OpenItems, config: DatasetInterfaceConfig, state: ClassState, services: Services
-) -> None:
+async def select_token(calls: Calls, config: DatasetInterfaceConfig, state: ClassState) -> None:
     """Evaluate every candidate token, and keep the smallest weight that is as good as the best.
 
     Raises:
         BackendError: a service failed.
     """
-    centre = unit((await embed(attempt, state.own_images, services)).mean(axis=0))
+    centre = unit((await embed(calls, state.own_images)).mean(axis=0))
     scores, candidates, seed = [], [], config.request.seed
     for offer in state.offers:
-        images = await draw(attempt, config, state, _asked(config, state, offer), services)
-        features = await embed(attempt, images, services)
+        images = await draw(calls, config, state, _asked(config, state, offer))
+        features = await embed(calls, images)
         # It measures both likeness to the dataset and loss of the class.
         near = cosine(features, centre)
         scores.append(near)

@@ -15,9 +15,8 @@ from counterpose_core.statistics.bootstrap import bootstrap_mean
 from counterpose_core.text.class_prompts import object_caption
 from counterpose_core.types import BlobRef, Estimate
 from counterpose_gateway.methods.dataset_interface.learning import ClassState, draw, embed
-from counterpose_gateway.runs.attempt import OpenItems
+from counterpose_gateway.runs.calls import Calls
 from counterpose_gateway.runs.seeds import derive_seed, image_seed
-from counterpose_gateway.services.ports import Services
 from counterpose_gateway.steps.clip import embed_texts, require_one_space, unit_vector
 from counterpose_gateway.steps.prompts import class_prompt
 
@@ -26,9 +25,7 @@ IMAGES = 8
 LISTED_LOSSES = 100
 
 
-async def validate(
-    attempt: OpenItems, config: DatasetInterfaceConfig, state: ClassState, services: Services
-) -> TokenResult:
+async def validate(calls: Calls, config: DatasetInterfaceConfig, state: ClassState) -> TokenResult:
     """Make images from the token and from the name, and compare both with the class's own.
 
     Raises:
@@ -37,11 +34,11 @@ async def validate(
     if state.bundle is None:
         raise BadBackendOutput(f"the editor ended without a token for {state.item.label!r}")
     label = state.item.label
-    by_token = await draw(attempt, config, state, _asked(config, label, state.bundle), services)
-    by_name = await _by_name(attempt, config, state, services)
-    features = await embed(attempt, [*by_token, *by_name, *state.own_images], services)
+    by_token = await draw(calls, config, state, _asked(config, label, state.bundle))
+    by_name = await _by_name(calls, config, state)
+    features = await embed(calls, [*by_token, *by_name, *state.own_images])
     token, name, real = np.split(features, [len(by_token), len(by_token) + len(by_name)])
-    caption = await _caption(attempt, label, services)
+    caption = await _caption(calls, label)
     require_one_space(features, caption)
     centre, seed = unit(real.mean(axis=0)), config.request.seed
     over = -(-len(state.losses) // LISTED_LOSSES)
@@ -69,12 +66,10 @@ async def validate(
     )
 
 
-async def _by_name(
-    attempt: OpenItems, config: DatasetInterfaceConfig, state: ClassState, services: Services
-) -> list[BlobRef]:
+async def _by_name(calls: Calls, config: DatasetInterfaceConfig, state: ClassState) -> list[BlobRef]:
     """Images from the plain name; empty if the generator cannot read the name, such as a code ("f101")."""
     try:
-        return await draw(attempt, config, state, _asked(config, state.item.label, None), services)
+        return await draw(calls, config, state, _asked(config, state.item.label, None))
     except (InvalidRequest, PromptTooLong):
         # The token does not depend on the name, and its own images were drawn with the same settings.
         return []
@@ -86,8 +81,8 @@ def _asked(config: DatasetInterfaceConfig, label: str, token: BlobRef | None) ->
     return [GenerateItem(prompt=prompt, seed=seed, token=token) for seed in seeds]
 
 
-async def _caption(attempt: OpenItems, label: str, services: Services) -> Vectors:
-    (outcome,) = await embed_texts(attempt, [object_caption(label)], services)
+async def _caption(calls: Calls, label: str) -> Vectors:
+    (outcome,) = await embed_texts(calls, [object_caption(label)])
     return unit_vector(outcome)
 
 
