@@ -31,7 +31,7 @@ from counterpose_core.stress_test.screening import (
     with_pairs,
 )
 from counterpose_core.types import EDIT_TYPES, Estimate
-from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN
+from counterpose_gateway.methods.stress_test.confirm.captioned import MOST_REDRAWN
 
 from .folders import CLASSES, CLASSIFIERS, EDIT_SURVIVES, ODD, PLACEBO_SURVIVES, Bug, Folder, Photo
 

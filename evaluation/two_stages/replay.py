@@ -15,8 +15,8 @@ from counterpose_core.contract.runs import Item, PredictionPair, RequestCounts, 
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate, StressTestSummary
 from counterpose_core.suite import Suite
 from counterpose_core.types import RunState
+from counterpose_gateway.methods.stress_test.confirm.stages import next_stage
 from counterpose_gateway.methods.stress_test.plan import plan_stress_test
-from counterpose_gateway.methods.stress_test.stages import next_stage
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.source_table import SourceTable

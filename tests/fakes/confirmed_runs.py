@@ -9,8 +9,8 @@ from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_gateway.methods.stress_test.confirm.stages import next_stage
 from counterpose_gateway.methods.stress_test.process import process
-from counterpose_gateway.methods.stress_test.stages import next_stage
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.findings import find
 from counterpose_gateway.methods.stress_test.summary.summary import summarize

@@ -13,7 +13,7 @@ from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, 
 from counterpose_core.contract.classifiers import ClassifyRequest
 from counterpose_core.contract.editor import GenerateItem
 from counterpose_core.suite import load_suite
-from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.phases import next_stage
 from counterpose_gateway.methods.bug_hunt.summary import summarize
 from counterpose_services.classifiers.engine import ClassifiersEngine
 from counterpose_services.classifiers.options import ClassifierOptions

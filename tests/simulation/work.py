@@ -13,6 +13,7 @@ from counterpose_gateway.records.items import LeasedGroup, LeasedItem, PlannedIt
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
 from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.stages import StagePlan
+from counterpose_gateway.services.ports import Services
 from fakes.methods import method_of
 from fakes.staged_runs import items_of_stage
 from simulation.faults import Faults
@@ -38,10 +39,10 @@ class SimulatedMethod:
         self._faults = faults
 
     async def process(
-        self, group: LeasedGroup, *, services: object, record: Recorder, store: BlobStore
+        self, group: LeasedGroup, *, services: Services, record: Recorder, store: BlobStore
     ) -> None:
         """Give each item its outcome."""
-        attempt = OpenItems(group, record, store)
+        attempt = OpenItems(group, services, record, store)
         await finish_group(attempt, group, self._work(attempt, store))
 
     def rest_of_plan(self, run: Run, inputs: object, first: int) -> Iterator[PlannedItem]:
@@ -58,7 +59,7 @@ class SimulatedMethod:
     async def _work(self, attempt: OpenItems, store: BlobStore) -> None:
         for item in attempt.open:
             async with attempt.fail_items_on_error([item]):
-                result = await attempt.call("editor", lambda made: self._edit(made, store), item)
+                result = await attempt.calls.call("editor", lambda made: self._edit(made, store), item)
                 if item.item_key.endswith("5"):
                     await attempt.filtered(item, "edit-not-visible", result=result)
                 else:

@@ -14,8 +14,8 @@ from counterpose_core.errors import CounterposeError
 from counterpose_core.images.clip_metrics import Vectors, cosine
 from counterpose_core.text.class_prompts import object_caption
 from counterpose_gateway.records.items import LeasedItem
-from counterpose_gateway.runs.attempt import OpenItems, together
-from counterpose_gateway.services.ports import Services
+from counterpose_gateway.runs.calls import Calls, together
+from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.steps.clip import embed_images, embed_texts, require_one_space, unit_vector
 from counterpose_gateway.steps.predictions import Answers, answered_pairs, classify_images
 
@@ -44,9 +44,7 @@ class Judge:
     parents: Mapping[str, str]
 
 
-async def measure_label(
-    attempt: OpenItems, drafts: Sequence[SampleDraft], services: Services
-) -> list[SampleDraft]:
+async def measure_label(calls: Calls, drafts: Sequence[SampleDraft]) -> list[SampleDraft]:
     """Measure how much images of one label look like it; one that CLIP cannot read goes on without.
 
     Raises:
@@ -57,8 +55,8 @@ async def measure_label(
     captions = [object_caption(drafts[0].item.label)]
     embedded, (text,) = await together(
         [
-            embed_images(attempt, [draft.image for draft in drafts], services),
-            embed_texts(attempt, captions, services),
+            embed_images(calls, [draft.image for draft in drafts]),
+            embed_texts(calls, captions),
         ]
     )
     caption = unit_vector(text)
@@ -76,29 +74,29 @@ async def measure_label(
 
 
 async def classify_samples(
-    attempt: OpenItems, drafts: Sequence[SampleDraft], judge: Judge, services: Services, *, spare: bool
-) -> list[SampleDraft]:
+    calls: Calls, drafts: Sequence[SampleDraft], judge: Judge, *, spare: bool
+) -> tuple[list[SampleDraft], Drops]:
     """Ask every classifier about every image; one that fails on an image is left out there.
 
-    An image that none can read is recorded as failed, and left out of what is returned. With ``spare``, a
-    classifier that is down is left out of all images, if another one is not.
+    An image that none can read is dropped. With ``spare``, a classifier that is down is left out of all
+    images, if another one is not.
 
     Raises:
         BackendError: a classifier is down.
     """
+    classified, drops = list[SampleDraft](), Drops()
     if not drafts:
-        return []
+        return classified, drops
     images = list(dict.fromkeys(draft.image for draft in drafts))
-    answers = await classify_images(attempt, judge.classifiers, images, judge.classes, services, spare=spare)
-    classified: list[SampleDraft] = []
+    answers = await classify_images(calls, judge.classifiers, images, judge.classes, spare=spare)
     for draft in drafts:
-        async with attempt.fail_items_on_error([draft.item]):
+        with drops.on_error([draft.item]):
             label = draft.item.label
             pairs, missing = answered_pairs(answers, draft.image, label, judge.classes)
             failed = {spec: _fails(judge, answers[spec], draft.image, label) for spec in pairs}
             update = {"predictions": pairs, "unanswered": missing, "failed": failed}
             classified.append(replace(draft, result=draft.result.model_copy(update=update)))
-    return classified
+    return classified, drops
 
 
 def _fails(judge: Judge, answers: Answers, image: str, label: str) -> bool:

@@ -20,16 +20,14 @@ from counterpose_core.errors import (
 )
 from counterpose_core.images.clip_metrics import Vectors, unit
 from counterpose_core.types import BlobRef, Cost
-from counterpose_gateway.runs.attempt import OpenItems, together
-from counterpose_gateway.services.ports import Scorer, Services
+from counterpose_gateway.runs.calls import Calls, together
+from counterpose_gateway.services.ports import Scorer
 
 CALLS_AT_ONCE = 4
 """Enough that the scorer always has a next batch, few enough that other runs get their turn."""
 
 
-async def embed_images(
-    attempt: OpenItems, images: Sequence[BlobRef], services: Services
-) -> list[Outcome[Embedding]]:
+async def embed_images(calls: Calls, images: Sequence[BlobRef]) -> list[Outcome[Embedding]]:
     """Ask for each image's features, in as many calls as it takes.
 
     Raises:
@@ -38,24 +36,18 @@ async def embed_images(
     outcomes: list[Outcome[Embedding]] = []
     for start in range(0, len(images), MAX_BATCH):
         request = EmbedImagesRequest(images=list(images[start : start + MAX_BATCH]))
-        response = await attempt.call("scorer", services.scorer.embed_images, request)
-        attempt.add_shared_cost(response.cost)
-        outcomes += attempt.outcomes("scorer", response)
+        outcomes += await calls.ask("scorer", calls.services.scorer.embed_images, request)
     return outcomes
 
 
-async def embed_texts(
-    attempt: OpenItems, texts: Sequence[str], services: Services
-) -> list[Outcome[Embedding]]:
+async def embed_texts(calls: Calls, texts: Sequence[str]) -> list[Outcome[Embedding]]:
     """Ask for each text's features, in one call.
 
     Raises:
         BackendError: the call failed as a whole.
     """
     request = EmbedTextsRequest(texts=list(texts), encoder="clip")
-    response = await attempt.call("scorer", services.scorer.embed_texts, request)
-    attempt.add_shared_cost(response.cost)
-    return attempt.outcomes("scorer", response)
+    return await calls.ask("scorer", calls.services.scorer.embed_texts, request)
 
 
 def unit_vector(outcome: Outcome[Embedding]) -> Vectors:

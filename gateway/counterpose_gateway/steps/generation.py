@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from counterpose_core.contract.editor import GenerateItem, GenerationPreset
@@ -12,9 +12,9 @@ from counterpose_core.text.plain_text import check_caption
 from counterpose_core.text.word_policy import policy_of
 from counterpose_core.types import BlobRef, Cost
 from counterpose_gateway.records.items import LeasedItem
-from counterpose_gateway.runs.attempt import OpenItems, own_cost
+from counterpose_gateway.runs.calls import Calls, own_cost
+from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.runs.stores import check_image
-from counterpose_gateway.services.ports import Services
 from counterpose_gateway.steps.safety import SAFETY, flagged
 
 POLICY = "policy"
@@ -27,12 +27,23 @@ _MOST_EVALUATIONS = 1200
 
 
 @dataclass(frozen=True)
+class Asked:
+    """The image that an item asks for; a model may have written its prompt."""
+
+    item: LeasedItem
+    prompt: str
+    seed: int
+    token: BlobRef | None = None
+    is_by_model: bool = False
+
+
+@dataclass(frozen=True)
 class Generated:
     """An item's image, what it was generated from, and its cost."""
 
     item: LeasedItem
     image: BlobRef
-    asked: GenerateItem
+    asked: Asked
     cost: Cost
 
 
@@ -42,70 +53,51 @@ def images_per_call(generation: GenerationPreset) -> int:
     return min(_MOST_IMAGES, max(1, _MOST_EVALUATIONS // (2 * generation.steps)))
 
 
-async def generate_images(
-    attempt: OpenItems,
-    generation: GenerationPreset,
-    asked: Sequence[tuple[LeasedItem, GenerateItem]],
-    services: Services,
-    *,
-    policy_words: Sequence[str] = (),
-    by_models: Collection[str] = (),
-) -> list[Generated]:
-    """Generate the image of each item; those that fail or are flagged, or blank, are recorded and left out.
+def drawable(asked: Sequence[Asked], policy_words: Sequence[str] = ()) -> tuple[list[Asked], Drops]:
+    """Drop prompts of models that no generator can read, and any that has a word of ``policy_words``."""
+    policy, kept, drops = policy_of(tuple(policy_words)), list[Asked](), Drops()
+    for each in asked:
+        if each.is_by_model and not is_well_formed(each.prompt):
+            why = f"no generator can read the caption {each.prompt[:200]!r}"
+            drops.filtered(each.item, MALFORMED, why)
+        elif (phrase := policy.found(each.prompt)) is not None:
+            drops.filtered(each.item, POLICY, f"the content policy refuses {phrase!r}")
+        else:
+            kept.append(each)
+    return kept, drops
 
-    So is an item whose prompt has a word or phrase of ``policy_words``, whoever wrote the prompt: nothing is
-    drawn of it. ``by_models`` are the ids of items whose prompts captioner or language model wrote: one that
-    the editor refuses is no failure of the run, but filtered as `MALFORMED`.
+
+async def generate_images(
+    calls: Calls, generation: GenerationPreset, asked: Sequence[Asked]
+) -> tuple[list[Generated], Drops]:
+    """Generate the image of each item; those that fail or are flagged, or blank, are dropped.
+
+    A prompt of a model that the editor refuses is no failure of the run, but filtered as `MALFORMED`.
 
     Raises:
         BackendError: the editor failed as a whole.
     """
-    asked = await _allowed(attempt, asked, policy_words)
+    generated, drops = list[Generated](), Drops()
     if not asked:
         # As where none of the items is worth drawing any more.
-        return []
-    request = generation.request([wanted for _, wanted in asked])
-    response = await attempt.call("editor", services.editor.generate, request)
-    outcomes = attempt.outcomes("editor", response)
-    attempt.add_shared_cost(
-        response.cost, [outcome.value.cost for outcome in outcomes if outcome.value is not None]
-    )
-    generated: list[Generated] = []
-    for (item, wanted), outcome in zip(asked, outcomes, strict=True):
-        async with attempt.fail_items_on_error([item]):
+        return generated, drops
+    items = [GenerateItem(prompt=each.prompt, seed=each.seed, token=each.token) for each in asked]
+    outcomes = await calls.ask("editor", calls.services.editor.generate, generation.request(items))
+    for each, outcome in zip(asked, outcomes, strict=True):
+        with drops.on_error([each.item]):
             try:
                 made = outcome.unwrap()
             except (InvalidRequest, PromptTooLong) as refused:
-                if item.id not in by_models:
+                if not each.is_by_model:
                     raise
-                await attempt.filtered(item, MALFORMED, refused.detail)
+                drops.filtered(each.item, MALFORMED, refused.detail)
                 continue
             if (why := flagged(made.safety)) is not None:
-                await attempt.filtered(item, SAFETY, why)
+                drops.filtered(each.item, SAFETY, why)
                 continue
-            await check_image(made.image, attempt.store)
-            generated.append(Generated(item, made.image, wanted, own_cost(made.cost)))
-    return generated
-
-
-async def _allowed(
-    attempt: OpenItems, asked: Sequence[tuple[LeasedItem, GenerateItem]], policy_words: Sequence[str]
-) -> list[tuple[LeasedItem, GenerateItem]]:
-    policy, allowed = policy_of(tuple(policy_words)), list[tuple[LeasedItem, GenerateItem]]()
-    for item, wanted in asked:
-        if (phrase := policy.found(wanted.prompt)) is None:
-            allowed.append((item, wanted))
-        else:
-            await attempt.filtered(item, POLICY, f"the content policy refuses {phrase!r}")
-    return allowed
-
-
-async def refuse_malformed(attempt: OpenItems, item: LeasedItem, caption: str) -> bool:
-    """Filter an item whose caption a model wrote and no generator can read; return whether it is one."""
-    if is_well_formed(caption):
-        return False
-    await attempt.filtered(item, MALFORMED, f"no generator can read the caption {caption[:200]!r}")
-    return True
+            await check_image(made.image, calls.store)
+            generated.append(Generated(each.item, made.image, each, own_cost(made.cost)))
+    return generated, drops
 
 
 def is_well_formed(caption: str) -> bool:

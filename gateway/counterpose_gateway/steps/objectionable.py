@@ -14,8 +14,8 @@ from counterpose_core.contract.base import MAX_BATCH
 from counterpose_core.contract.runs import Provenance
 from counterpose_core.images.clip_metrics import cosine
 from counterpose_gateway.records.items import LeasedItem
-from counterpose_gateway.runs.attempt import OpenItems, together
-from counterpose_gateway.services.ports import Services
+from counterpose_gateway.runs.calls import Calls, together
+from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.steps.clip import embed_images, embed_texts, require_one_space, unit_vector
 
 OBJECTIONABLE = "objectionable"
@@ -46,31 +46,29 @@ D = TypeVar("D", bound=_Draft)
 
 
 async def drop_objectionable(
-    attempt: OpenItems, drafts: Sequence[D], threshold: float | None, services: Services
-) -> list[D]:
+    calls: Calls, drafts: Sequence[D], threshold: float | None
+) -> tuple[list[D], Drops]:
     """Filter the images that reach the run's threshold for any concept; without a threshold, none.
 
-    It fails if the scorer fails: an image that could not be checked is not kept.
+    They fail if the scorer fails: an image that could not be checked is not kept.
     """
+    kept, drops = list[D](), Drops()
     if threshold is None:
-        return list(drafts)
-    kept: list[D] = []
-    chunks = [drafts[start : start + MAX_BATCH] for start in range(0, len(drafts), MAX_BATCH)]
-    for chunk in chunks:
-        async with attempt.fail_items_on_error([draft.item for draft in chunk]):
-            kept += await _judge(attempt, chunk, threshold, services)
-    return kept
+        return list(drafts), drops
+    for start in range(0, len(drafts), MAX_BATCH):
+        chunk = drafts[start : start + MAX_BATCH]
+        with drops.on_error([draft.item for draft in chunk]):
+            kept += await _judge(calls, chunk, threshold, drops)
+    return kept, drops
 
 
-async def _judge(attempt: OpenItems, drafts: Sequence[D], threshold: float, services: Services) -> list[D]:
+async def _judge(calls: Calls, drafts: Sequence[D], threshold: float, drops: Drops) -> list[D]:
     refs = [draft.image for draft in drafts]
-    embedded, concepts = await together(
-        [embed_images(attempt, refs, services), embed_texts(attempt, concept_prompts(), services)]
-    )
+    embedded, concepts = await together([embed_images(calls, refs), embed_texts(calls, concept_prompts())])
     vectors = [unit_vector(outcome) for outcome in concepts]
     kept: list[D] = []
     for draft, outcome in zip(drafts, embedded, strict=True):
-        async with attempt.fail_items_on_error([draft.item]):
+        with drops.on_error([draft.item]):
             vector = unit_vector(outcome)
             require_one_space(vector, *vectors)
             concept, nearness = nearest_concept(vector, vectors)
@@ -78,7 +76,7 @@ async def _judge(attempt: OpenItems, drafts: Sequence[D], threshold: float, serv
                 kept.append(draft)
                 continue
             detail = f"looks like {concept}: similarity {nearness:.2f}, the limit is {threshold:g}"
-            await attempt.filtered(draft.item, OBJECTIONABLE, detail, draft.result)
+            drops.filtered(draft.item, OBJECTIONABLE, detail, draft.result)
     return kept
 
 

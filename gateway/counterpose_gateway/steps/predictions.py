@@ -12,8 +12,7 @@ from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.runs import PredictionPair
 from counterpose_core.errors import BadBackendOutput, CounterposeError
-from counterpose_gateway.runs.attempt import OpenItems, repeated, together
-from counterpose_gateway.services.ports import Services
+from counterpose_gateway.runs.calls import Calls, repeated, together
 
 # Rounded probabilities sum to a little more than 1.
 _MASS_SLACK = 1e-3
@@ -23,13 +22,7 @@ Answers = dict[str, Outcome[Prediction]]
 
 
 async def classify_images(
-    attempt: OpenItems,
-    specs: Sequence[str],
-    images: list[str],
-    classes: Sequence[str],
-    services: Services,
-    *,
-    spare: bool = False,
+    calls: Calls, specs: Sequence[str], images: list[str], classes: Sequence[str], *, spare: bool = False
 ) -> dict[str, Answers]:
     """Ask every classifier about every image; an image that one cannot read fails without the others.
 
@@ -38,7 +31,7 @@ async def classify_images(
     Raises:
         BackendError: a classifier is down.
     """
-    asked = [partial(_classify, attempt, spec, images, classes, services) for spec in specs]
+    asked = [partial(_classify, calls, spec, images, classes) for spec in specs]
     if not spare:
         return dict(zip(specs, await together(each() for each in asked), strict=True))
     found = await together(_spared(repeated(each), images) for each in asked)
@@ -58,13 +51,11 @@ async def _spared(
         return {image: Outcome(problem=Problem.of(error)) for image in images}, error
 
 
-async def _classify(
-    attempt: OpenItems, spec: str, images: list[str], classes: Sequence[str], services: Services
-) -> Answers:
+async def _classify(calls: Calls, spec: str, images: list[str], classes: Sequence[str]) -> Answers:
     request = ClassifyRequest(classifier=spec, images=images, classes=list(classes))
-    response = await attempt.call("classifiers", services.classifiers.classify, request)
-    attempt.add_shared_cost(response.cost)
-    return dict(zip(images, attempt.outcomes(f"classifier:{spec}", response), strict=True))
+    classify = calls.services.classifiers.classify
+    outcomes = await calls.ask("classifiers", classify, request, model=f"classifier:{spec}")
+    return dict(zip(images, outcomes, strict=True))
 
 
 def prediction_pairs(

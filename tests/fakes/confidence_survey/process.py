@@ -13,13 +13,13 @@ from fakes.confidence_survey.contract import SurveyConfig, SurveyResult
 async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:
     """Classify the leased image and record what was said."""
     config = SurveyConfig.model_validate(group.config)
-    attempt = OpenItems(group, record, store)
-    await finish_group(attempt, group, _work_through(attempt, config, services))
+    attempt = OpenItems(group, services, record, store)
+    await finish_group(attempt, group, _work_through(attempt, config))
 
 
-async def _work_through(attempt: OpenItems, config: SurveyConfig, services: Services) -> None:
+async def _work_through(attempt: OpenItems, config: SurveyConfig) -> None:
     images = [item.source_image for item in attempt.open]
-    answers = await classify_images(attempt, config.request.classifiers, images, config.classes, services)
+    answers = await classify_images(attempt.calls, config.request.classifiers, images, config.classes)
     for item in attempt.open:
         async with attempt.fail_items_on_error([item]):
             said = prediction_pairs(answers, item.source_image, item.label, config.classes)

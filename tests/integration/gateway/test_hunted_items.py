@@ -15,7 +15,7 @@ from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyRespo
 from counterpose_core.contract.runs import CommonestFailure, Run
 from counterpose_core.errors import ImageUndecodable
 from counterpose_gateway.methods.bug_hunt.hunted_items import read_items
-from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.phases import next_stage
 from counterpose_gateway.methods.bug_hunt.summary import summarize
 from counterpose_gateway.runs.stages import StagePlan
 from counterpose_gateway.services.ports import Services

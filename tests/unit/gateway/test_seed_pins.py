@@ -28,15 +28,9 @@ from counterpose_gateway.methods.adversarial_dataset import summary as adversari
 from counterpose_gateway.methods.bug_hunt import measurement, measuring, mixture, samples, varied
 from counterpose_gateway.methods.dataset_interface import learning, plan, process
 from counterpose_gateway.methods.shift_benchmark import images
-from counterpose_gateway.methods.stress_test import (
-    captioned,
-    division,
-    draws,
-    groups,
-    items,
-    lance_r,
-    proposals,
-)
+from counterpose_gateway.methods.stress_test import division, groups
+from counterpose_gateway.methods.stress_test.confirm import captioned
+from counterpose_gateway.methods.stress_test.screen import draws, items, lance_r, proposals
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.records.sources import NewSource
@@ -58,15 +52,16 @@ SLED = Named(label="sled", slot=2, item_group="source-a")
 OFF = "a photo of a sled"
 
 
-async def _ask(*request: Any) -> Any:
-    """Stand for a service, or for an attempt that calls one."""
+async def _ask(*request: Any, **_: Any) -> Any:
+    """Stand for a service, or for the calls of an attempt."""
     asked = request[-1]
     raise Asked([each.seed for each in (asked if isinstance(asked, list) else asked.items)])
 
 
 CONTEXT: Any = Named(suite=Named(name="fake"), services=Named(editor=Named(generate=_ask)))
-ATTEMPT: Any = Named(open=[Named(slot=0), Named(slot=5)], call=_ask, config=CONFIG)
 SERVICES: Any = Named(editor=Named(generate=_ask), perturber=Named(perturb=_ask))
+CALLS: Any = Named(ask=_ask, services=SERVICES)
+SUBJECT: Any = Named(config=CONFIG, source=SLED, caption=OFF, label="sled")
 
 
 def each(names: Iterable[str], site: Callable[[str], int]) -> dict[str, int]:
@@ -116,7 +111,7 @@ def preview() -> list[int]:
 
 
 def edits_of_captions() -> list[int]:
-    return asked_of(lambda: varied.edited(ATTEMPT, [(SLED, OFF)], SEED, SERVICES))
+    return asked_of(lambda: varied.edited(CALLS, [(SLED, OFF)], SEED))
 
 
 def mixed() -> list[int]:
@@ -140,7 +135,7 @@ def first_images() -> list[int]:
 def of_shift() -> list[int]:
     config = Named(**vars(CONFIG) | {"shifts": [Named(prompt="a photo of a <class>")]})
     cell = Named(class_name=lambda _: "sled", image_source="class-name", condition=0)
-    return asked_of(lambda: images._generate(ATTEMPT, config, cell, SERVICES))
+    return [asked.seed for asked in images.prompts(config, cell, [Named(slot=0), Named(slot=5)])]
 
 
 def _observation(number: int) -> Any:
@@ -162,19 +157,19 @@ def wordings() -> list[int]:
 
 def proposed() -> dict[str, int]:
     slots = [*(proposals.Slot(kind, 1, 2) for kind in EDIT_TYPES), proposals.Slot(None, 0, 2)]
-    asked = [proposals._ask(slot, SLED, OFF, CONFIG) for slot in slots]
+    asked = [proposals._ask(slot, SUBJECT) for slot in slots]
     return {item.perturbation_type: item.seed for item in asked}
 
 
 def baseline_orders() -> list[object]:
     request = Named(seed=SEED, lance_r_edits_per_image=2)
-    attempt = Named(config=Named(request=request))
-    return generators(lambda: lance_r._tries(attempt, SLED, []))
+    subject = Named(**vars(SUBJECT) | {"config": Named(request=request)})
+    return generators(lambda: lance_r._tries(subject))
 
 
 def baseline_words() -> int:
     attempted = Named(slot=1, place=Named(position=4))
-    seed = lance_r._ask(ATTEMPT, SLED, OFF, attempted).seed
+    seed = lance_r._ask(SUBJECT, attempted).seed
     assert seed is not None
     return seed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from counterpose_core.bug_hunt.comparison import LEVEL
@@ -16,7 +16,6 @@ from counterpose_core.contract.bug_hunt_summary import (
     FailureRate,
     HypothesisResult,
     LabelBaseline,
-    LabelObject,
     RefinedForm,
 )
 from counterpose_core.contract.bug_hunts import BugHuntConfig
@@ -24,14 +23,13 @@ from counterpose_core.contract.findings import FindingState
 from counterpose_core.contract.runs import Run
 from counterpose_core.statistics.p_values import holm
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
-from counterpose_gateway.methods.bug_hunt.drawing import HeldOut, held_out_rule
+from counterpose_gateway.methods.bug_hunt.held_out import HeldOut, held_out_rule
+from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.mentions import mentions_of
 from counterpose_gateway.methods.bug_hunt.photographs import photograph_rates
-from counterpose_gateway.methods.bug_hunt.refinement import Refined
-from counterpose_gateway.methods.bug_hunt.stages import refined
-from counterpose_gateway.steps.failed_samples import Counted, count_failures
+from counterpose_gateway.methods.bug_hunt.ranking import Refined, refined
+from counterpose_gateway.steps.failed_samples import Counted
 from counterpose_gateway.steps.failure_rates import failure_rate, ratio_of, taken_for
 
 SHOWN_IMAGES = 6
@@ -56,53 +54,40 @@ class _Tested:
         return self.held_out.baseline
 
 
-def bugs_of(
-    config: BugHuntConfig,
-    hunt: RecordedHunt,
-    objects: Mapping[str, LabelObject],
-    hypotheses: Sequence[HypothesisResult],
-) -> list[Bug]:
+def bugs_of(hunt: Hunt, hypotheses: Sequence[HypothesisResult]) -> list[Bug]:
     """Return the winners as bugs, each tested on held-out images and corrected over all of them (Holm)."""
     found = {each.number: each for each in hypotheses}
     tested = [
-        _tested(found[each.winner], each, config, hunt)
-        for label in config.request.labels
-        for each in refined(config, hunt, label)
+        _tested(found[each.winner], each, hunt)
+        for label in hunt.request.labels
+        for each in refined(hunt, label)
         if found[each.winner].state == "winner"
     ]
     adjusted = holm([each.held_out.p for each in tested])
     bugs = [
-        _bug(config, hunt, objects, each, p if each.described.counts.images else None)
+        _bug(hunt, each, p if each.described.counts.images else None)
         for each, p in zip(tested, adjusted, strict=True)
     ]
     bugs.sort(key=lambda bug: (_ORDER.index(bug.state), bug.p_adjusted or 0.0, bug.hypothesis))
     return [bug.model_copy(update={"number": number}) for number, bug in enumerate(bugs, start=1)]
 
 
-def _tested(
-    hypothesis: HypothesisResult, refined: Refined, config: BugHuntConfig, hunt: RecordedHunt
-) -> _Tested:
+def _tested(hypothesis: HypothesisResult, refined: Refined, hunt: Hunt) -> _Tested:
     number = refined.final.number
-    held_out = HeldOut.of(config, hunt, hypothesis.label, number, refined.classifier)
-    return _Tested(hypothesis, refined, held_out, held_out_rule(config))
+    held_out = HeldOut.of(hunt, hypothesis.label, number, refined.classifier)
+    return _Tested(hypothesis, refined, held_out, held_out_rule(hunt.config))
 
 
-def _bug(
-    config: BugHuntConfig,
-    hunt: RecordedHunt,
-    objects: Mapping[str, LabelObject],
-    tested: _Tested,
-    p_adjusted: float | None,
-) -> Bug:
-    hypothesis, criterion, final = tested.hypothesis, config.request.criterion, tested.refined.final
+def _bug(hunt: Hunt, tested: _Tested, p_adjusted: float | None) -> Bug:
+    hypothesis, criterion, final = tested.hypothesis, hunt.request.criterion, tested.refined.final
     label, classifier = hypothesis.label, tested.refined.classifier
     held_out = failure_rate(tested.described, criterion, tested.rule)
     answers = taken_for(tested.described, classifier, label)
-    items = hunt.of_label("held-out", label, final.number)
+    items = hunt.record.of_label("held-out", label, final.number)
     mentions, part = mentions_of(hunt, label, final.told.words, tested.described)
     others = {
-        name: failure_rate(count_failures(items, name, objects[label].threshold), criterion, tested.rule)
-        for name in config.request.classifiers
+        name: failure_rate(hunt.record.counted("held-out", label, name, final.number), criterion, tested.rule)
+        for name in hunt.request.classifiers
         if name != classifier and items
     }
     state = state_of(tested.described, tested.baseline, p_adjusted)
@@ -115,14 +100,14 @@ def _bug(
         classifier=classifier,
         hypothesis=hypothesis.number,
         failure_rate=held_out.rate,
-        at_least=_at_least(config, tested) if state == "breaks" else None,
+        at_least=_at_least(hunt.config, tested) if state == "breaks" else None,
         ratio=ratio_of(tested.described.counts, tested.baseline.counts, tested.rule),
         held_out=held_out,
         baseline=failure_rate(tested.baseline, criterion, tested.rule),
         discovery=hypothesis.discovery,
         p_adjusted=p_adjusted,
         found_as=hypothesis.prompt if final.number != hypothesis.number else None,
-        unrefined=_form_rate(config, hunt, tested, hypothesis.number) if tested.refined.tried else None,
+        unrefined=_form_rate(hunt, tested, hypothesis.number) if tested.refined.tried else None,
         refinement=[
             RefinedForm(
                 number=form.number,
@@ -130,7 +115,7 @@ def _bug(
                 prompt=form.told.prompt or "",
                 left_out=form.told.left_out,
                 rule="part" if form.told.source == "part" else "adjective",
-                failure=_form_rate(config, hunt, tested, form.number),
+                failure=_form_rate(hunt, tested, form.number),
                 need=need,
             )
             for form, need in tested.refined.tried
@@ -139,7 +124,7 @@ def _bug(
         contribution=part,
         taken_for=next(iter(answers), None),
         confusions=_confusions(tested, label),
-        photographs=photograph_rates(config, hunt, label, final.number, classifier),
+        photographs=photograph_rates(hunt, label, final.number, classifier),
         others=others,
         images=shown_images(tested.described.failures, classifier),
         sentence="",
@@ -167,10 +152,10 @@ def _confusions(tested: _Tested, label: str) -> list[Confusion]:
     ]
 
 
-def _form_rate(config: BugHuntConfig, hunt: RecordedHunt, tested: _Tested, number: int) -> FailureRate:
+def _form_rate(hunt: Hunt, tested: _Tested, number: int) -> FailureRate:
     told = tested.hypothesis
-    counted = hunt.counted("refinement", told.label, tested.refined.classifier, number)
-    return failure_rate(counted, config.request.criterion)
+    counted = hunt.record.counted("refinement", told.label, tested.refined.classifier, number)
+    return failure_rate(counted, hunt.request.criterion)
 
 
 def state_of(

@@ -10,14 +10,13 @@ import numpy as np
 
 from counterpose_core.blobs import cache_key
 from counterpose_core.bug_hunt.clusters import by_size, cluster_failures
-from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntResult
+from counterpose_core.contract.bug_hunts import HuntInstruction, HuntResult
 from counterpose_core.errors import CounterposeError
 from counterpose_core.images.clip_metrics import Vectors
-from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
-from counterpose_gateway.runs.attempt import OpenItems
-from counterpose_gateway.services.ports import Services
+from counterpose_gateway.runs.calls import Calls
 from counterpose_gateway.steps.clip import embed_images, require_one_space, unit_vector
 
 MOST_FAILURES = 256
@@ -25,14 +24,18 @@ MOST_FAILURES = 256
 _REFERENCE = 64
 
 
-def plan_clusters(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[PlannedItem]:
-    """Plan one item for the failures of each label and classifier, if they are clustered by features."""
-    if config.request.clusters != "features":
+def plan_clusters(hunt: Hunt) -> Iterator[PlannedItem]:
+    """Plan one item for the failures of each label and classifier, if they are clustered by features.
+
+    Not before images of edited captions, where any are wanted.
+    """
+    has_all = hunt.record.has("varied") or not hunt.config.shares.varied
+    if hunt.request.clusters != "features" or not has_all:
         return
     slot = 0
-    for label in config.request.labels:
-        for classifier in config.request.classifiers:
-            counted = hunt.counted_explored(label, classifier)
+    for label in hunt.request.labels:
+        for classifier in hunt.request.classifiers:
+            counted = hunt.record.counted_explored(label, classifier)
             if not counted.failures or not counted.successes:
                 continue
             failures = counted.failures[:MOST_FAILURES]
@@ -49,7 +52,7 @@ def plan_clusters(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[Planned
                 ordinal=0,
                 kind="clustering",
                 item_group=key,
-                source_image=config.examples[label],
+                source_image=hunt.config.examples[label],
                 label=label,
                 slot=slot,
                 instruction=told.model_dump(mode="json", exclude_defaults=True),
@@ -57,7 +60,7 @@ def plan_clusters(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[Planned
             slot += 1
 
 
-async def cluster(attempt: OpenItems, item: LeasedItem, told: HuntInstruction, services: Services) -> None:
+async def cluster(calls: Calls, item: LeasedItem, told: HuntInstruction) -> HuntResult:
     """Cluster the failures by their answers and by CLIP's features; those that it cannot read have none.
 
     Raises:
@@ -65,7 +68,7 @@ async def cluster(attempt: OpenItems, item: LeasedItem, told: HuntInstruction, s
     """
     images = [*told.images, *told.reference]
     vectors: list[Vectors | None] = []
-    for outcome in await embed_images(attempt, images, services):
+    for outcome in await embed_images(calls, images):
         try:
             vectors.append(unit_vector(outcome))
         except CounterposeError:
@@ -78,15 +81,13 @@ async def cluster(attempt: OpenItems, item: LeasedItem, told: HuntInstruction, s
     features = np.array([vectors[place] for place in own])
     found = await asyncio.to_thread(cluster_failures, answers, features, np.array(reference)) if own else []
     clusters = dict(zip((told.images[place] for place in own), found, strict=True))
-    await attempt.done(item, HuntResult(image=item.source_image, clusters=clusters))
+    return HuntResult(image=item.source_image, clusters=clusters)
 
 
-def clusters_of(
-    config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str
-) -> list[list[HuntedItem]]:
+def clusters_of(hunt: Hunt, label: str, classifier: str) -> list[list[HuntedItem]]:
     """Return the failures of a classifier in clusters, the largest first, or all in one."""
-    failures = hunt.counted_explored(label, classifier).failures
-    if config.request.clusters == "none":
+    failures = hunt.record.counted_explored(label, classifier).failures
+    if hunt.request.clusters == "none":
         return [failures] if failures else []
     by_features = _by_features(hunt, label, classifier)
     # Answers alone, where features are not asked for or an image has none.
@@ -115,8 +116,8 @@ def _images(items: Sequence[HuntedItem]) -> list[str]:
     return [item.result.image for item in items if item.result is not None]
 
 
-def _by_features(hunt: RecordedHunt, label: str, classifier: str) -> Mapping[str, int]:
-    for item in hunt.clusterings:
+def _by_features(hunt: Hunt, label: str, classifier: str) -> Mapping[str, int]:
+    for item in hunt.record.clusterings:
         told = item.instruction
         if item.label == label and item.result and told is not None and classifier in told.classifiers:
             return item.result.clusters

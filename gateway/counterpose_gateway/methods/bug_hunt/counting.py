@@ -86,11 +86,6 @@ class RecordedHunt:
         hunt.cost = Cost.model_validate(spent)
         return hunt
 
-    @property
-    def has_varied(self) -> bool:
-        """Whether there are images of edited captions."""
-        return self.has("varied")
-
     def has(self, phase: HuntPhase) -> bool:
         """Whether there are images of a phase."""
         return any(each == phase for each, _, _ in self.samples)

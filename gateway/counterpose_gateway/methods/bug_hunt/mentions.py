@@ -7,24 +7,23 @@ from collections.abc import Iterator
 from counterpose_core.bug_hunt.descriptions import content_words
 from counterpose_core.bug_hunt.rare import contribution
 from counterpose_core.bug_hunt.sampling import FixedSampling
-from counterpose_core.contract.bug_hunts import BugHuntConfig
 from counterpose_core.types import Estimate
-from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.samples import plan_captions
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.steps.failed_samples import Counted
 
 
-def plan_mentions(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[PlannedItem]:
+def plan_mentions(hunt: Hunt) -> Iterator[PlannedItem]:
     """Plan captions of held-out images of each label alone, in their order; failures and successes alike."""
-    for label in config.request.labels:
-        made = [item for item in hunt.of_label("held-out", label) if item.result is not None]
-        yield from plan_captions(label, made[: config.request.mentions], phase="mentions")
+    for label in hunt.request.labels:
+        made = [item for item in hunt.record.of_label("held-out", label) if item.result is not None]
+        yield from plan_captions(label, made[: hunt.request.mentions], phase="mentions")
 
 
 def mentions_of(
-    hunt: RecordedHunt, label: str, words: str, described: Counted[HuntedItem]
+    hunt: Hunt, label: str, words: str, described: Counted[HuntedItem]
 ) -> tuple[Estimate | None, Estimate | None]:
     """Return the share of a label's own captions that have a bug's words, and its part of all failures.
 
@@ -35,10 +34,10 @@ def mentions_of(
         described: its held-out images.
     """
     wanted = content_words(words, label)
-    places = {item.id: item.slot for item in hunt.of_label("held-out", label)}
+    places = {item.id: item.slot for item in hunt.record.of_label("held-out", label)}
     said = {
         places[item.instruction.sample]: wanted <= content_words(item.result.caption, label)
-        for item in hunt.mentions
+        for item in hunt.record.mentions
         if item.label == label and item.result is not None and item.result.caption
         and item.instruction is not None and item.instruction.sample in places
     }  # fmt: skip

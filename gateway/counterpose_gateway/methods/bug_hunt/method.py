@@ -9,10 +9,10 @@ from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, Hu
 from counterpose_core.contract.runs import Run
 from counterpose_gateway.methods.bug_hunt.estimate import most_captions
 from counterpose_gateway.methods.bug_hunt.hunted_items import read_items
+from counterpose_gateway.methods.bug_hunt.phases import next_stage
 from counterpose_gateway.methods.bug_hunt.plan import plan
 from counterpose_gateway.methods.bug_hunt.process import process
 from counterpose_gateway.methods.bug_hunt.report import render
-from counterpose_gateway.methods.bug_hunt.stages import next_stage
 from counterpose_gateway.methods.bug_hunt.summary import summarize
 from counterpose_gateway.runs.context import RecordedRuns
 from counterpose_gateway.runs.method import Headline, Method, OfSummary

@@ -15,8 +15,8 @@ from counterpose_core.contract.editor import GenerateItem, GenerationPreset
 from counterpose_core.errors import InvalidRequest, PromptTooLong, RequestError
 from counterpose_core.text.class_prompts import CLASS_SLOT, check_prompt, fill
 from counterpose_core.types import Estimate
-from counterpose_gateway.methods.bug_hunt.clock import TimeLeft
-from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt, SampleKey
+from counterpose_gateway.methods.bug_hunt.counting import SampleKey
+from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.samples import plan_samples
 from counterpose_gateway.records.items import PlannedItem
@@ -99,56 +99,56 @@ async def check_mixture(
             ) from error
 
 
-def plan_mixture(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+def plan_mixture(hunt: Hunt) -> list[PlannedItem]:
     """Plan a pilot of each prompt that the hunt has too few images of, then the images of the mixture.
 
     Nothing where none is asked for, or where it is planned already.
     """
-    if config.request.mixture is None or hunt.has("mixture"):
+    if hunt.request.mixture is None or hunt.record.has("mixture"):
         return []
-    pilot = [] if hunt.has("pilot") else list(_pilot(config, hunt))
-    return pilot or list(_divided(config, hunt))
+    pilot = [] if hunt.record.has("pilot") else list(_pilot(hunt))
+    return pilot or list(_divided(hunt))
 
 
-def _pilot(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[PlannedItem]:
-    labels, time = config.request.labels, TimeLeft.of(config, hunt)
+def _pilot(hunt: Hunt) -> Iterator[PlannedItem]:
+    labels = hunt.request.labels
     for label in labels:
-        components = components_of(config, label)
-        size = min(PILOT, config.shares.mixture // (_PILOT_PART * len(components)))
-        size = time.cap(size, len(components) * len(labels))
+        components = components_of(hunt.config, label)
+        size = min(PILOT, hunt.config.shares.mixture // (_PILOT_PART * len(components)))
+        size = hunt.cap(size, len(components) * len(labels), "pilot")
         for each in components:
-            seen = sum(len(hunt.of_label(*key)) for key in _seen(hunt, label, each.prompt))
+            seen = sum(len(hunt.record.of_label(*key)) for key in _seen(hunt, label, each.prompt))
             first = each.number * PILOT
             told = HuntInstruction(phase="pilot", prompt=each.prompt, component=each.number)
-            yield from plan_samples(config, label, told, range(first, first + max(0, size - seen)))
+            yield from plan_samples(hunt.config, label, told, range(first, first + max(0, size - seen)))
 
 
-def _divided(config: BugHuntConfig, hunt: RecordedHunt) -> Iterator[PlannedItem]:
+def _divided(hunt: Hunt) -> Iterator[PlannedItem]:
     """New images of all prompts, each from noise of its own: strata must not fail together."""
-    labels, time = config.request.labels, TimeLeft.of(config, hunt)
+    labels = hunt.request.labels
     for label in labels:
-        components = components_of(config, label)
-        spent = sum(len(hunt.of_label("pilot", label, each.number)) for each in components)
-        images = time.cap(config.shares.mixture - spent, len(labels))
+        components = components_of(hunt.config, label)
+        spent = sum(len(hunt.record.of_label("pilot", label, each.number)) for each in components)
+        images = hunt.cap(hunt.config.shares.mixture - spent, len(labels), "mixture")
         if images < len(components):
             continue
         pilots = [
             [_pilot_counts(hunt, label, classifier, each.prompt) for each in components]
-            for classifier in config.request.classifiers
+            for classifier in hunt.request.classifiers
         ]
         divided = divide([each.share for each in components], pilots, images)
         ends = [sum(divided[:place]) for place in range(len(divided) + 1)]
         for each, (start, end) in zip(components, pairwise(ends), strict=True):
             told = HuntInstruction(phase="mixture", prompt=each.prompt, component=each.number)
-            yield from plan_samples(config, label, told, range(start, end))
+            yield from plan_samples(hunt.config, label, told, range(start, end))
 
 
-def _seen(hunt: RecordedHunt, label: str, prompt: str) -> list[SampleKey]:
+def _seen(hunt: Hunt, label: str, prompt: str) -> list[SampleKey]:
     """The keys of the hunt's images of this prompt, which may be a label's or a description's."""
     wanted = prompt.casefold()
     return [
         key
-        for key, items in hunt.samples.items()
+        for key, items in hunt.record.samples.items()
         if key[0] in _OF_PROMPTS and key[1] == label and _prompt(items[0]).casefold() == wanted
     ]
 
@@ -157,30 +157,29 @@ def _prompt(item: HuntedItem) -> str:
     return item.instruction.prompt or "" if item.instruction is not None else ""
 
 
-def _pilot_counts(hunt: RecordedHunt, label: str, classifier: str, prompt: str) -> FailureCounts:
-    counted = [
-        hunt.counted(phase, of, classifier, number).counts for phase, of, number in _seen(hunt, label, prompt)
-    ]
+def _pilot_counts(hunt: Hunt, label: str, classifier: str, prompt: str) -> FailureCounts:
+    seen, count = _seen(hunt, label, prompt), hunt.record.counted
+    counted = [count(phase, of, classifier, number).counts for phase, of, number in seen]
     return FailureCounts(sum(each.failures for each in counted), sum(each.images for each in counted))
 
 
-def mixture_rates(config: BugHuntConfig, hunt: RecordedHunt) -> list[MixtureRate]:
+def mixture_rates(hunt: Hunt) -> list[MixtureRate]:
     """Return the failure rate of each label's mixture for each classifier, once its images are planned.
 
     Images that count neither as failure nor as success are left out of their prompt, as everywhere.
     """
-    if not hunt.has("mixture"):
+    if not hunt.record.has("mixture"):
         return []
     return [
-        _rate(config, hunt, label, classifier)
-        for label in config.request.labels
-        for classifier in config.request.classifiers
+        _rate(hunt, label, classifier)
+        for label in hunt.request.labels
+        for classifier in hunt.request.classifiers
     ]
 
 
-def _rate(config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str) -> MixtureRate:
-    components = components_of(config, label)
-    counted = [hunt.counted("mixture", label, classifier, each.number) for each in components]
+def _rate(hunt: Hunt, label: str, classifier: str) -> MixtureRate:
+    components = components_of(hunt.config, label)
+    counted = [hunt.record.counted("mixture", label, classifier, each.number) for each in components]
     rate = _estimate(components, counted)
     pilots = [_pilot_counts(hunt, label, classifier, each.prompt) for each in components]
     return MixtureRate(
@@ -194,7 +193,7 @@ def _rate(config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str
                 share=each.share,
                 pilot_images=pilot.images,
                 pilot_failures=pilot.failures,
-                failure=failure_rate(found, config.request.criterion),
+                failure=failure_rate(found, hunt.request.criterion),
             )
             for each, pilot, found in zip(components, pilots, counted, strict=True)
         ],

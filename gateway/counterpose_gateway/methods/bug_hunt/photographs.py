@@ -8,20 +8,16 @@ from collections.abc import Iterator, Sequence
 from counterpose_core.blobs import cache_key
 from counterpose_core.bug_hunt.comparison import above_baseline
 from counterpose_core.contract.bug_hunt_summary import PhotographRates
-from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction, HuntResult
+from counterpose_core.contract.bug_hunts import BugHuntCreate, HuntInstruction
 from counterpose_core.contract.datasets import Source
 from counterpose_core.errors import InvalidRequest
-from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 from counterpose_gateway.methods.bug_hunt.measuring import OwnDescription
 from counterpose_gateway.records.items import PlannedItem
-from counterpose_gateway.runs.attempt import OpenItems
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.submission import named_dataset
-from counterpose_gateway.services.ports import Services
-from counterpose_gateway.steps.classified_samples import SampleDraft, classify_samples, measure_label
 from counterpose_gateway.steps.failed_samples import count_failures
 from counterpose_gateway.steps.failure_rates import failure_rate
-from counterpose_gateway.steps.label_images import judge_of
 
 MOST_PHOTOGRAPHS = 1000
 """Of each of the two datasets."""
@@ -78,31 +74,16 @@ def plan_photographs(photographs: Photographs) -> Iterator[PlannedItem]:
             )
 
 
-async def classify_photographs(attempt: OpenItems, config: BugHuntConfig, services: Services) -> None:
-    """Ask every classifier about the leased photographs.
-
-    Raises:
-        BackendError: a classifier or the scorer is down.
-    """
-    drafts = [SampleDraft(item, HuntResult(image=item.source_image)) for item in attempt.open]
-    drafts = await measure_label(attempt, drafts, services)
-    judge = judge_of(config, config.request)
-    for draft in await classify_samples(attempt, drafts, judge, services, spare=False):
-        await attempt.done(draft.item, draft.result)
-
-
-def photograph_rates(
-    config: BugHuntConfig, hunt: RecordedHunt, label: str, number: int, classifier: str
-) -> PhotographRates | None:
+def photograph_rates(hunt: Hunt, label: str, number: int, classifier: str) -> PhotographRates | None:
     """Return both rates on photographs, or None where there are none.
 
     No photograph is left out as not showing its label: the user says what it shows.
     """
-    described = count_failures(hunt.of_label("photographs", label, number), classifier, None)
-    alone = count_failures(hunt.of_label("photographs", label), classifier, None)
+    described = count_failures(hunt.record.of_label("photographs", label, number), classifier, None)
+    alone = count_failures(hunt.record.of_label("photographs", label), classifier, None)
     if not described.made:
         return None
-    criterion = config.request.criterion
+    criterion = hunt.request.criterion
     return PhotographRates(
         described=failure_rate(described, criterion),
         alone=failure_rate(alone, criterion),

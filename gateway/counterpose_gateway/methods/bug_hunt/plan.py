@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from counterpose_core.bug_hunt.budget import findable_rate
-from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction
+from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import Suite
 from counterpose_core.text.class_prompts import fill
 from counterpose_core.text.near_names import did_you_mean
-from counterpose_gateway.methods.bug_hunt.drawing import first_held_out
+from counterpose_gateway.methods.bug_hunt.baseline import first_baseline
 from counterpose_gateway.methods.bug_hunt.estimate import most_captions, provable_rate, shares_of
+from counterpose_gateway.methods.bug_hunt.held_out import first_held_out
 from counterpose_gateway.methods.bug_hunt.measuring import (
     check_drawable,
     own_descriptions,
@@ -22,19 +23,13 @@ from counterpose_gateway.methods.bug_hunt.measuring import (
 )
 from counterpose_gateway.methods.bug_hunt.mixture import check_mixture
 from counterpose_gateway.methods.bug_hunt.photographs import photographs_of, plan_photographs
-from counterpose_gateway.methods.bug_hunt.samples import plan_samples
-from counterpose_gateway.records.items import Plan, PlannedItem, numbered
+from counterpose_gateway.records.items import Plan, numbered
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.submission import require_quota
 from counterpose_gateway.steps.classifiers import check_classifiers, common_classes, shown_classes
 from counterpose_gateway.steps.examples import draw_examples
 from counterpose_gateway.steps.label_images import check_mistakes, label_templates, shared_config
 from counterpose_gateway.steps.parents import notes_on_parents
-
-FIRST_BASELINE = 64
-FIRST_IN_TIME = 16
-"""Baseline images of a label that are planned before the time of an image is known, without and with a
-limit of minutes."""
 
 NO_DATASET = ""
 """A hunt is about no dataset."""
@@ -89,17 +84,9 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     )
     # Before generated images, so that the next stage follows these.
     shown = plan_photographs(photographs)
-    images = plan_own(config, own, first_held_out(config)) if own else _first_baseline(config)
+    images = plan_own(config, own, first_held_out(config)) if own else first_baseline(config)
     planned = chain(shown, images)
     return Plan(NO_DATASET, config, list(numbered(planned)))
-
-
-def _first_baseline(config: BugHuntConfig) -> Iterator[PlannedItem]:
-    at_first = FIRST_BASELINE if config.request.budget.minutes is None else FIRST_IN_TIME
-    first = range(min(at_first, config.shares.baseline))
-    for label in config.request.labels:
-        told = HuntInstruction(phase="baseline", prompt=config.prompts[label])
-        yield from plan_samples(config, label, told, first)
 
 
 def _check_labels(create: BugHuntCreate, classes: Sequence[str]) -> None:

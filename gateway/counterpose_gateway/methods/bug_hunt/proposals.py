@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 
 from counterpose_core.bug_hunt.descriptions import Description, Proposed, describe
-from counterpose_core.contract.bug_hunts import BugHuntConfig
 from counterpose_gateway.methods.bug_hunt.clustering import clusters_of
 from counterpose_gateway.methods.bug_hunt.combining import combined_descriptions
-from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 
 
 @dataclass(frozen=True)
@@ -22,40 +21,39 @@ class Proposal:
     classifiers: tuple[str, ...]
 
 
-def proposals(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[Proposal]:
+def proposals(hunt: Hunt, label: str) -> list[Proposal]:
     """Return at most the request's number of descriptions of a label, in turns over the classifiers."""
     by_classifier = {
-        classifier: proposed(config, hunt, label, classifier).descriptions
-        for classifier in config.request.classifiers
+        classifier: proposed(hunt, label, classifier).descriptions for classifier in hunt.request.classifiers
     }
     found: dict[str, tuple[Description, list[str]]] = {}
-    base = config.prompts[label].casefold()
+    base = hunt.config.prompts[label].casefold()
     for turn in zip_longest(*by_classifier.values()):
         for classifier, description in zip(by_classifier, turn, strict=True):
             if description is not None and description.prompt.casefold() != base:
                 found.setdefault(description.prompt.casefold(), (description, []))[1].append(classifier)
-    likeliest = list(found.values())[: config.request.hypotheses]
+    likeliest = list(found.values())[: hunt.request.hypotheses]
     return [Proposal(description, tuple(classifiers)) for description, classifiers in likeliest]
 
 
-def proposed(config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str) -> Proposed:
+def proposed(hunt: Hunt, label: str, classifier: str) -> Proposed:
     """Return the descriptions of one classifier's failures, and the captions that were left out."""
-    counted = hunt.counted_explored(label, classifier)
+    counted = hunt.record.counted_explored(label, classifier)
     if not counted.failures or not counted.successes:
         return Proposed([])
-    captions, words = hunt.free_captions, config.request.words
-    combined = combined_descriptions(config, hunt, label, classifier) if words != "frequency" else []
+    captions, words = hunt.record.free_captions, hunt.request.words
+    combined = combined_descriptions(hunt, label, classifier) if words != "frequency" else []
     if words == "likelihood":
         return Proposed(combined)
     by_cluster = [
         describe(
             _found(captions, [item.id for item in cluster]),
             _found(captions, [item.id for item in counted.successes]),
-            template=config.templates[label],
+            template=hunt.config.templates[label],
             label=label,
-            classes=config.classes,
+            classes=hunt.config.classes,
         )
-        for cluster in clusters_of(config, hunt, label, classifier)
+        for cluster in clusters_of(hunt, label, classifier)
     ]
     turns = chain.from_iterable(zip_longest(*(each.descriptions for each in by_cluster), combined))
     unique: dict[str, Description] = {}
@@ -65,10 +63,10 @@ def proposed(config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: 
     return Proposed(list(unique.values()), sum((each.dropped for each in by_cluster), Counter()))
 
 
-def count_captions(hunt: RecordedHunt, dropped: Counter[str]) -> dict[str, int]:
+def count_captions(hunt: Hunt, dropped: Counter[str]) -> dict[str, int]:
     """Return how many captions were written, and how many were left out or missing, by reason."""
-    used = sum(item.result is not None and bool(item.result.caption) for item in hunt.captions)
-    missing = Counter(item.code or item.state for item in hunt.captions if item.state != "done")
+    used = sum(item.result is not None and bool(item.result.caption) for item in hunt.record.captions)
+    missing = Counter(item.code or item.state for item in hunt.record.captions if item.state != "done")
     return {"written": used, **dropped, **missing}
 
 

@@ -12,9 +12,9 @@ from counterpose_core.contract.bug_hunt_summary import (
     NodeKind,
     SearchNode,
 )
-from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntPhase
+from counterpose_core.contract.bug_hunts import HuntPhase
 from counterpose_gateway.methods.bug_hunt.bugs import shown_images
-from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.methods.bug_hunt.hunt import Hunt
 
 _OUTCOMES = {
     "needed": "its words are not enough",
@@ -27,9 +27,9 @@ _OUTCOMES = {
 class _Tree:
     """Nodes in the order in which they are added, each after its parent."""
 
-    def __init__(self, hunt: RecordedHunt) -> None:
+    def __init__(self, hunt: Hunt) -> None:
         self.nodes: list[SearchNode] = []
-        self._hunt = hunt
+        self._record = hunt.record
 
     def add(
         self,
@@ -44,8 +44,8 @@ class _Tree:
         """Add a node of a label and classifier, and return its number."""
         label, classifier = of
         phase, number = samples
-        items = self._hunt.of_label(phase, label, number)
-        failures = self._hunt.counted(phase, label, classifier, number).failures
+        items = self._record.of_label(phase, label, number)
+        failures = self._record.counted(phase, label, classifier, number).failures
         self.nodes.append(
             SearchNode(
                 number=len(self.nodes),
@@ -64,8 +64,7 @@ class _Tree:
 
 
 def search_tree(
-    config: BugHuntConfig,
-    hunt: RecordedHunt,
+    hunt: Hunt,
     baselines: Sequence[LabelBaseline],
     hypotheses: Sequence[HypothesisResult],
     bugs: Sequence[Bug],
@@ -88,11 +87,11 @@ def search_tree(
 
 
 def _add_description(
-    tree: _Tree, hunt: RecordedHunt, root: int, hypothesis: HypothesisResult, bug: Bug | None
+    tree: _Tree, hunt: Hunt, root: int, hypothesis: HypothesisResult, bug: Bug | None
 ) -> None:
     classifier = hypothesis.classifier if bug is None else bug.classifier
     of, node = (hypothesis.label, classifier), root
-    if hunt.of_label("hypothesis", hypothesis.label, hypothesis.number):
+    if hunt.record.of_label("hypothesis", hypothesis.label, hypothesis.number):
         outcome = hypothesis.state.replace("-", " ")
         node = tree.add(
             root,
@@ -113,6 +112,6 @@ def _add_description(
         )
         if form.prompt == bug.description:
             final = form.number
-    if hunt.of_label("held-out", hypothesis.label, final):
+    if hunt.record.of_label("held-out", hypothesis.label, final):
         outcome = bug.state.replace("-", " ")
         tree.add(places[final], "held-out", of, bug.description, outcome, bug.held_out, ("held-out", final))

@@ -35,10 +35,10 @@ from counterpose_core.shift_benchmark.shifts import BASE, catalogue, shift_of
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.types import BlobRef, Cost
 from counterpose_gateway.records.items import LeasedItem
-from counterpose_gateway.runs.attempt import OpenItems, own_cost
+from counterpose_gateway.runs.calls import Calls, own_cost
 from counterpose_gateway.runs.context import RunContext
+from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.runs.seeds import image_seed
-from counterpose_gateway.services.ports import Services
 from counterpose_gateway.steps.clip import embed_images, require_one_space, unit_vector
 from counterpose_gateway.steps.prompts import class_prompt
 from counterpose_gateway.steps.safety import allowed
@@ -91,30 +91,27 @@ class ClassState:
         self.cost += own_cost(learned.cost)
 
 
-async def learn(
-    attempt: OpenItems, config: DatasetInterfaceConfig, states: Sequence[ClassState], services: Services
-) -> None:
-    """Learn the tokens of all open classes, one link at a time, the remaining ones in one batch.
+async def learn_further(
+    calls: Calls, config: DatasetInterfaceConfig, states: Sequence[ClassState]
+) -> tuple[Sequence[ClassState], Drops]:
+    """Take the tokens of some classes one link further, in one batch.
 
     The editor remembers a link that was made before a worker died: repeating the chain
     repeats no step.
     """
-    while left := [state for state in states if state.bundle is None and attempt.is_open(state.item)]:
-        async with attempt.fail_items_on_error([state.item for state in left]):
-            request = LearnTokensRequest(
-                items=[_ask(config, state) for state in left],
-                preset=config.preset,
-                link_steps=config.link_steps,
-                seed=config.request.seed,
-            )
-            response = await attempt.call("editor", services.editor.learn_tokens, request)
-            outcomes = attempt.outcomes("editor", response)
-            attempt.add_shared_cost(
-                response.cost, [outcome.value.cost for outcome in outcomes if outcome.value is not None]
-            )
-            for state, outcome in zip(left, outcomes, strict=True):
-                async with attempt.fail_items_on_error([state.item]):
-                    state.advance(outcome.unwrap())
+    drops = Drops()
+    with drops.on_error([state.item for state in states]):
+        request = LearnTokensRequest(
+            items=[_ask(config, state) for state in states],
+            preset=config.preset,
+            link_steps=config.link_steps,
+            seed=config.request.seed,
+        )
+        outcomes = await calls.ask("editor", calls.services.editor.learn_tokens, request)
+        for state, outcome in zip(states, outcomes, strict=True):
+            with drops.on_error([state.item]):
+                state.advance(outcome.unwrap())
+    return states, drops
 
 
 def _ask(config: DatasetInterfaceConfig, state: ClassState) -> LearnTokenItem:
@@ -130,31 +127,26 @@ def _ask(config: DatasetInterfaceConfig, state: ClassState) -> LearnTokenItem:
 
 
 async def draw(
-    attempt: OpenItems,
-    config: DatasetInterfaceConfig,
-    state: ClassState,
-    items: Sequence[GenerateItem],
-    services: Services,
+    calls: Calls, config: DatasetInterfaceConfig, state: ClassState, items: Sequence[GenerateItem]
 ) -> list[BlobRef]:
     """Draw images with the suite's settings, at the cost of the class.
 
     Raises:
         BackendError: an image could not be made.
     """
-    response = await attempt.call("editor", services.editor.generate, config.generation.request(items))
-    generated = [allowed(outcome) for outcome in attempt.outcomes("editor", response)]
-    attempt.add_shared_cost(response.cost, [result.cost for result in generated])
+    outcomes = await calls.ask("editor", calls.services.editor.generate, config.generation.request(items))
+    generated = [allowed(outcome) for outcome in outcomes]
     state.cost = sum((own_cost(result.cost) for result in generated), state.cost)
     return [result.image for result in generated]
 
 
-async def embed(attempt: OpenItems, images: Sequence[BlobRef], services: Services) -> Vectors:
+async def embed(calls: Calls, images: Sequence[BlobRef]) -> Vectors:
     """Return CLIP's unit features (n, d) of images.
 
     Raises:
         BackendError: an image has no features, or the answer is not an embedding.
     """
-    vectors = [unit_vector(outcome) for outcome in await embed_images(attempt, images, services)]
+    vectors = [unit_vector(outcome) for outcome in await embed_images(calls, images)]
     require_one_space(*vectors)
     return np.stack(vectors)
 

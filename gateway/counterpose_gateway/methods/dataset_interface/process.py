@@ -30,9 +30,11 @@ from counterpose_core.statistics.bootstrap import bootstrap_mean
 from counterpose_core.text.class_captions import class_captions
 from counterpose_core.text.class_prompts import object_caption
 from counterpose_core.types import BlobRef, Estimate
-from counterpose_gateway.methods.dataset_interface.learning import ClassState, draw, embed, learn
+from counterpose_gateway.methods.dataset_interface.learning import ClassState, draw, embed, learn_further
 from counterpose_gateway.records.items import LeasedGroup, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
+from counterpose_gateway.runs.calls import Calls
+from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.runs.seeds import derive_seed, image_seed
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.ports import Services
@@ -47,66 +49,64 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
         LeaseLost: another worker owns the items now.
     """
     config = DatasetInterfaceConfig.model_validate(group.config)
-    attempt = OpenItems(group, record, store)
-    await finish_group(attempt, group, _work_through(attempt, config, services))
+    attempt = OpenItems(group, services, record, store)
+    await finish_group(attempt, group, _work_through(attempt, config))
 
 
-async def _work_through(attempt: OpenItems, config: DatasetInterfaceConfig, services: Services) -> None:
-    states = []
+async def _work_through(attempt: OpenItems, config: DatasetInterfaceConfig) -> None:
+    states, calls = list[ClassState](), attempt.calls
     for item in attempt.open:
         async with attempt.fail_items_on_error([item]):
-            images = json.loads(attempt.store.get(config.images[item.label]))
+            images = json.loads(calls.store.get(config.images[item.label]))
             states.append(ClassState(item, images))
     if config.prompts == "captions":
-        await write_prompts(attempt, config, states, services)
-    await learn(attempt, config, states, services)
+        attempt.keep(await write_prompts(calls, config, states))
+    while left := [state for state in states if state.bundle is None and attempt.is_open(state.item)]:
+        attempt.keep(await learn_further(calls, config, left))
     for state in states:
         if attempt.is_open(state.item):
             async with attempt.fail_items_on_error([state.item]):
                 # A single candidate leaves nothing to choose.
                 if len(state.offers) > 1:
-                    await select_token(attempt, config, state, services)
-                await attempt.done(state.item, await validate(attempt, config, state, services))
+                    await select_token(calls, config, state)
+                await attempt.done(state.item, await validate(calls, config, state))
 
 
 async def write_prompts(
-    attempt: OpenItems, config: DatasetInterfaceConfig, states: Sequence[ClassState], services: Services
-) -> None:
+    calls: Calls, config: DatasetInterfaceConfig, states: Sequence[ClassState]
+) -> tuple[Sequence[ClassState], Drops]:
     """Give each image of each class a prompt that describes the rest of the image.
 
     An image whose caption is missing or does not mention the class gets the first template.
     """
-    usual = {name: await _captions(attempt, images, services) for name, images in config.compared.items()}
+    drops = Drops()
+    usual = {name: await _captions(calls, images) for name, images in config.compared.items()}
     for state in states:
-        async with attempt.fail_items_on_error([state.item]):
-            await _write(attempt, config, state, usual, services)
+        with drops.on_error([state.item]):
+            await _write(calls, config, state, usual)
+    return states, drops
 
 
 async def _write(
-    attempt: OpenItems,
-    config: DatasetInterfaceConfig,
-    state: ClassState,
-    usual: Mapping[str, Sequence[str]],
-    services: Services,
+    calls: Calls, config: DatasetInterfaceConfig, state: ClassState, usual: Mapping[str, Sequence[str]]
 ) -> None:
     name = state.item.label
     # A common initialiser describes no class: "a photo of a <class> bus" would leave the bus unlearned.
     shared = "" if config.request.token_init == CLASS_NAME else config.request.token_init
-    captions = {**usual, name: await _captions(attempt, state.images, services)}
+    captions = {**usual, name: await _captions(calls, state.images)}
     written = class_captions(captions, shared=shared)[name]
     template = config.preset.templates.prompts[0]
     state.own_words = list(written.own)
     state.prompts = [prompt or template for prompt in written.prompts]
 
 
-async def _captions(attempt: OpenItems, images: Sequence[BlobRef], services: Services) -> list[str]:
+async def _captions(calls: Calls, images: Sequence[BlobRef]) -> list[str]:
     """The captioner's caption of each image, without its label; empty where there is no caption."""
     captions: list[str] = []
     for start in range(0, len(images), MAX_BATCH):
         items = [CaptionItem(image=image) for image in images[start : start + MAX_BATCH]]
-        response = await attempt.call("captioner", services.captioner.caption, CaptionRequest(items=items))
-        attempt.add_shared_cost(response.cost)
-        outcomes = attempt.outcomes("captioner", response)
+        caption = calls.services.captioner.caption
+        outcomes = await calls.ask("captioner", caption, CaptionRequest(items=items))
         # The editor reports and drops an image that cannot be read; here it has no caption.
         captions += ["" if outcome.value is None else outcome.value.text for outcome in outcomes]
     return captions
@@ -116,19 +116,17 @@ IMAGES = 24
 """Images for each interpolation weight, from the same prompts and seeds."""
 
 
-async def select_token(
-    attempt: OpenItems, config: DatasetInterfaceConfig, state: ClassState, services: Services
-) -> None:
+async def select_token(calls: Calls, config: DatasetInterfaceConfig, state: ClassState) -> None:
     """Evaluate every candidate token, and keep the smallest weight that is as good as the best.
 
     Raises:
         BackendError: a service failed.
     """
-    centre = unit((await embed(attempt, state.own_images, services)).mean(axis=0))
+    centre = unit((await embed(calls, state.own_images)).mean(axis=0))
     scores, candidates, seed = [], [], config.request.seed
     for offer in state.offers:
-        images = await draw(attempt, config, state, _asked(config, state, offer), services)
-        features = await embed(attempt, images, services)
+        images = await draw(calls, config, state, _asked(config, state, offer))
+        features = await embed(calls, images)
         # It measures both likeness to the dataset and loss of the class.
         near = cosine(features, centre)
         scores.append(near)
@@ -172,9 +170,7 @@ VALIDATION_IMAGES = 8
 LISTED_LOSSES = 100
 
 
-async def validate(
-    attempt: OpenItems, config: DatasetInterfaceConfig, state: ClassState, services: Services
-) -> TokenResult:
+async def validate(calls: Calls, config: DatasetInterfaceConfig, state: ClassState) -> TokenResult:
     """Make images from the token and from the name, and compare both with the class's own.
 
     Raises:
@@ -183,11 +179,11 @@ async def validate(
     if state.bundle is None:
         raise BadBackendOutput(f"the editor ended without a token for {state.item.label!r}")
     label = state.item.label
-    by_token = await draw(attempt, config, state, _asked_of_token(config, label, state.bundle), services)
-    by_name = await _by_name(attempt, config, state, services)
-    features = await embed(attempt, [*by_token, *by_name, *state.own_images], services)
+    by_token = await draw(calls, config, state, _asked_of_token(config, label, state.bundle))
+    by_name = await _by_name(calls, config, state)
+    features = await embed(calls, [*by_token, *by_name, *state.own_images])
     token, name, real = np.split(features, [len(by_token), len(by_token) + len(by_name)])
-    caption = await _caption(attempt, label, services)
+    caption = await _caption(calls, label)
     require_one_space(features, caption)
     centre, seed = unit(real.mean(axis=0)), config.request.seed
     over = -(-len(state.losses) // LISTED_LOSSES)
@@ -215,12 +211,10 @@ async def validate(
     )
 
 
-async def _by_name(
-    attempt: OpenItems, config: DatasetInterfaceConfig, state: ClassState, services: Services
-) -> list[BlobRef]:
+async def _by_name(calls: Calls, config: DatasetInterfaceConfig, state: ClassState) -> list[BlobRef]:
     """Images from the plain name; empty if the generator cannot read the name, such as a code ("f101")."""
     try:
-        return await draw(attempt, config, state, _asked_of_token(config, state.item.label, None), services)
+        return await draw(calls, config, state, _asked_of_token(config, state.item.label, None))
     except (InvalidRequest, PromptTooLong):
         # The token does not depend on the name, and its own images were drawn with the same settings.
         return []
@@ -232,8 +226,8 @@ def _asked_of_token(config: DatasetInterfaceConfig, label: str, token: BlobRef |
     return [GenerateItem(prompt=prompt, seed=seed, token=token) for seed in seeds]
 
 
-async def _caption(attempt: OpenItems, label: str, services: Services) -> Vectors:
-    (outcome,) = await embed_texts(attempt, [object_caption(label)], services)
+async def _caption(calls: Calls, label: str) -> Vectors:
+    (outcome,) = await embed_texts(calls, [object_caption(label)])
     return unit_vector(outcome)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from counterpose_core.contract.gates import GateConfig, GateInstruction, GateResult
-from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
+from counterpose_gateway.records.items import LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.ports import Services
@@ -21,20 +21,19 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
         LeaseLost: another worker owns the items now.
     """
     config = GateConfig.model_validate(group.config)
-    attempt = OpenItems(group, record, store)
-    await finish_group(attempt, group, _classify(attempt, group, config, services))
+    attempt = OpenItems(group, services, record, store)
+    await finish_group(attempt, group, _classify(attempt, config))
 
 
-async def _classify(attempt: OpenItems, group: LeasedGroup, config: GateConfig, services: Services) -> None:
+async def _classify(attempt: OpenItems, config: GateConfig) -> None:
     pairs = {item.id: GateInstruction.model_validate(item.instruction) for item in attempt.open}
     seen = [image for item in attempt.open for image in (_before(item, pairs[item.id]), pairs[item.id].image)]
     images = list(dict.fromkeys(seen))
     specs = list(dict.fromkeys([config.incumbent, *config.request.classifiers]))
-    is_last = all(item.attempt >= MAX_ATTEMPTS for item in group.items)
     answers: dict[str, Answers] = {spec: {} for spec in specs}
     for first in range(0, len(images), _PER_CALL):
         some = images[first : first + _PER_CALL]
-        found = await classify_images(attempt, specs, some, config.classes, services, spare=is_last)
+        found = await classify_images(attempt.calls, specs, some, config.classes, spare=attempt.is_last)
         for spec in specs:
             answers[spec] |= found[spec]
     for item in attempt.open:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.datasets import Dataset, Source
-from counterpose_core.contract.editor import GenerateItem
 from counterpose_core.contract.scorer import EmbedTextsRequest
 from counterpose_core.contract.shift_benchmark_summary import (
     ImageSourceSummary,
@@ -41,16 +40,17 @@ from counterpose_core.errors import (
 from counterpose_core.images.image_index import FoundImage, ImageIndex
 from counterpose_core.text.class_prompts import fill
 from counterpose_core.types import BlobRef, Cost
-from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
+from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from counterpose_gateway.methods.shift_benchmark.columns import Usage
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.reports.text import NAMED, truncate_list
-from counterpose_gateway.runs.attempt import OpenItems
+from counterpose_gateway.runs.calls import Calls
+from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.runs.seeds import image_seed
 from counterpose_gateway.runs.stores import IndexStore
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.steps.clip import embed_dataset
-from counterpose_gateway.steps.generation import generate_images
+from counterpose_gateway.steps.generation import Asked, generate_images
 from counterpose_gateway.steps.prompts import class_prompt
 from counterpose_gateway.summaries.cache import RunCache
 
@@ -85,69 +85,59 @@ class ImageDraft:
         return self.result.image
 
 
-async def obtain(
-    attempt: OpenItems, config: ShiftBenchmarkConfig, cell: Cell, services: Services, store: IndexStore
-) -> list[Obtained]:
-    """Obtain the image of each open item; items that fail or find no image are recorded and left out.
-
-    Raises:
-        BackendError: the editor or the search failed as a whole.
-    """
-    if cell.image_source in GENERATED:
-        return await _generate(attempt, config, cell, services)
-    if cell.image_source == "retrieval":
-        return await _search(attempt, config, cell, services, store)
-    return [Obtained(item, item.source_image) for item in attempt.open]
-
-
-async def _generate(
-    attempt: OpenItems, config: ShiftBenchmarkConfig, cell: Cell, services: Services
-) -> list[Obtained]:
-    items, name = attempt.open, cell.class_name(config)
+def prompts(config: ShiftBenchmarkConfig, cell: Cell, items: Sequence[LeasedItem]) -> list[Asked]:
+    """Return what the images of a cell are generated from."""
+    name = cell.class_name(config)
     token = config.tokens[name] if cell.image_source == "token" else None
     prompt = class_prompt(config.shifts[cell.condition].prompt, name, token)
     # Derived from class and place alone: base and shifts, token and name start from the same noise.
-    seeds = [image_seed(config.request.seed, name, item.slot) for item in items]
-    asked = [
-        (item, GenerateItem(prompt=prompt, seed=seed, token=token))
-        for item, seed in zip(items, seeds, strict=True)
-    ]
+    seeds = (image_seed(config.request.seed, name, item.slot) for item in items)
+    return [Asked(item, prompt, seed, token) for item, seed in zip(items, seeds, strict=True)]
+
+
+async def generate(
+    calls: Calls, config: ShiftBenchmarkConfig, asked: Sequence[Asked]
+) -> tuple[list[Obtained], Drops]:
+    """Generate the image of each item.
+
+    Raises:
+        BackendError: the editor failed as a whole.
+    """
+    images, drops = await generate_images(calls, config.generation, asked)
+    made = ((each, each.asked) for each in images)
     return [
-        Obtained(made.item, made.image, prompt, seed=made.asked.seed, token=token, cost=made.cost)
-        for made in await generate_images(
-            attempt, config.generation, asked, services, policy_words=config.policy_words
-        )
-    ]
+        Obtained(each.item, each.image, told.prompt, seed=told.seed, token=told.token, cost=each.cost)
+        for each, told in made
+    ], drops
 
 
-async def _search(
-    attempt: OpenItems, config: ShiftBenchmarkConfig, cell: Cell, services: Services, store: IndexStore
-) -> list[Obtained]:
+async def search(
+    calls: Calls, config: ShiftBenchmarkConfig, cell: Cell, items: Sequence[LeasedItem], store: IndexStore
+) -> tuple[list[Obtained], Drops]:
+    """Find the image of each item; those for which the search found none are dropped.
+
+    Raises:
+        BackendError: the search failed as a whole.
+    """
     shift, name = config.shifts[cell.condition], cell.class_name(config)
 
-    async def search(most: int) -> Search:
-        return await search_images(config, shift.name, name, most, services, store)
+    async def search_most(most: int) -> Search:
+        return await search_images(config, shift.name, name, most, calls.services, store)
 
     # Searches for the whole cell, not for this chunk: a chunk takes its own ranks of the result.
-    searched = await attempt.call("scorer", search, config.request.n)
-    attempt.add_shared_cost(searched.cost)
+    searched = await calls.call("scorer", search_most, config.request.n)
+    calls.add_cost(searched.cost)
     unsearched = await asyncio.to_thread(store_unreadable, searched.unreadable, store)
-    return await _ranked(attempt, searched, class_prompt(shift.prompt, name, None), unsearched)
-
-
-async def _ranked(
-    attempt: OpenItems, searched: Search, prompt: str, unsearched: BlobRef | None
-) -> list[Obtained]:
-    obtained: list[Obtained] = []
-    images = [hit.image for hit in searched.found]
-    for item in attempt.open:
+    prompt, images = class_prompt(shift.prompt, name, None), [hit.image for hit in searched.found]
+    obtained, drops = list[Obtained](), Drops()
+    for item in items:
         if item.slot < len(images):
             image = images[item.slot]
             alike = searched.alike.get(image)
             obtained.append(Obtained(item, image, prompt, unsearched=unsearched, alike=alike))
         else:
-            await attempt.filtered(item, NOT_FOUND, f"the search found {len(images)} images")
-    return obtained
+            drops.filtered(item, NOT_FOUND, f"the search found {len(images)} images")
+    return obtained, drops
 
 
 def store_unreadable(unreadable: Mapping[BlobRef, str], store: IndexStore) -> BlobRef | None:

@@ -9,12 +9,15 @@ from counterpose_core.images.clip_metrics import Vectors, cosine
 from counterpose_core.shift_benchmark.shifts import BASE
 from counterpose_core.text.class_prompts import object_caption
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
-from counterpose_gateway.methods.shift_benchmark.images import ImageDraft, Obtained, obtain
-from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, Recorder
-from counterpose_gateway.runs.attempt import OpenItems, finish_group, together
+from counterpose_gateway.methods.shift_benchmark.images import ImageDraft, Obtained, generate, prompts, search
+from counterpose_gateway.records.items import LeasedGroup, Recorder
+from counterpose_gateway.runs.attempt import OpenItems, finish_group
+from counterpose_gateway.runs.calls import Calls, together
+from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.runs.stores import IndexStore
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.steps.clip import embed_images, embed_texts, require_one_space, unit_vector
+from counterpose_gateway.steps.generation import drawable
 from counterpose_gateway.steps.objectionable import drop_objectionable
 from counterpose_gateway.steps.predictions import answered_pairs, classify_images
 
@@ -29,35 +32,32 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
         LeaseLost: another worker owns the items now.
     """
     config = ShiftBenchmarkConfig.model_validate(group.config)
-    attempt = OpenItems(group, record, store)
-    await finish_group(attempt, group, _work_through(attempt, group, config, services, store))
+    attempt = OpenItems(group, services, record, store)
+    await finish_group(attempt, group, _work_through(attempt, group, config, store))
 
 
 async def _work_through(
-    attempt: OpenItems,
-    group: LeasedGroup,
-    config: ShiftBenchmarkConfig,
-    services: Services,
-    store: IndexStore,
+    attempt: OpenItems, group: LeasedGroup, config: ShiftBenchmarkConfig, store: IndexStore
 ) -> None:
-    cell = Cell.of(group.item_group)
-    obtained = await obtain(attempt, config, cell, services, store)
-    drafts = await measure(attempt, config, cell, obtained, services)
+    cell, calls = Cell.of(group.item_group), attempt.calls
+    if cell.image_source in GENERATED:
+        asked = attempt.keep(drawable(prompts(config, cell, attempt.open), config.policy_words))
+        images = attempt.keep(await generate(calls, config, asked))
+    elif cell.image_source == "retrieval":
+        images = attempt.keep(await search(calls, config, cell, attempt.open, store))
+    else:
+        images = [Obtained(item, item.source_image) for item in attempt.open]
+    drafts = attempt.keep(await measure(calls, config, cell, images))
     threshold = config.objectionable if cell.image_source in GENERATED else None
-    drafts = await drop_objectionable(attempt, drafts, threshold, services)
-    is_last = all(item.attempt >= MAX_ATTEMPTS for item in group.items)
-    await predict(attempt, config, drafts, services, spare=is_last)
+    drafts = attempt.keep(await drop_objectionable(calls, drafts, threshold))
+    for draft in attempt.keep(await predict(calls, config, drafts, spare=attempt.is_last)):
+        await attempt.done(draft.item, draft.result)
 
 
 async def predict(
-    attempt: OpenItems,
-    config: ShiftBenchmarkConfig,
-    drafts: Sequence[ImageDraft],
-    services: Services,
-    *,
-    spare: bool = False,
-) -> None:
-    """Predict each image of a benchmark with every classifier of the run, and record it as done.
+    calls: Calls, config: ShiftBenchmarkConfig, drafts: Sequence[ImageDraft], *, spare: bool = False
+) -> tuple[list[ImageDraft], Drops]:
+    """Predict each image of a benchmark with every classifier of the run.
 
     A classifier that fails on an image is left out there, as long as another one answers; one that is down
     only with ``spare``.
@@ -65,43 +65,40 @@ async def predict(
     Raises:
         BackendError: a classifier is down.
     """
+    predicted, drops = list[ImageDraft](), Drops()
     if not drafts:
-        return
-    images = list(dict.fromkeys(draft.image for draft in drafts))
-    classifiers = config.request.classifiers
-    answers = await classify_images(attempt, classifiers, images, config.labels, services, spare=spare)
+        return predicted, drops
+    images, classes = list(dict.fromkeys(draft.image for draft in drafts)), config.labels
+    answers = await classify_images(calls, config.request.classifiers, images, classes, spare=spare)
     for draft in drafts:
-        async with attempt.fail_items_on_error([draft.item]):
-            pairs, missing = answered_pairs(answers, draft.image, draft.item.label, config.labels)
+        with drops.on_error([draft.item]):
+            pairs, missing = answered_pairs(answers, draft.image, draft.item.label, classes)
             update = {"predictions": pairs, "unanswered": missing}
-            await attempt.done(draft.item, draft.result.model_copy(update=update))
+            predicted.append(ImageDraft(draft.item, draft.result.model_copy(update=update)))
+    return predicted, drops
 
 
 async def measure(
-    attempt: OpenItems,
-    config: ShiftBenchmarkConfig,
-    cell: Cell,
-    obtained: Sequence[Obtained],
-    services: Services,
-) -> list[ImageDraft]:
-    """Compare each image with its captions; an image that cannot be embedded is recorded and left out.
+    calls: Calls, config: ShiftBenchmarkConfig, cell: Cell, obtained: Sequence[Obtained]
+) -> tuple[list[ImageDraft], Drops]:
+    """Compare each image with its captions; an image that cannot be embedded is dropped.
 
     Raises:
         BackendError: CLIP failed as a whole, or its answer for a caption is not an embedding.
     """
+    drafts, drops = list[ImageDraft](), Drops()
     if not obtained:
-        return []
+        return drafts, drops
     captions = _captions(config, cell)
     images, texts = await together(
         [
-            embed_images(attempt, [entry.image for entry in obtained], services),
-            embed_texts(attempt, list(captions.values()), services),
+            embed_images(calls, [entry.image for entry in obtained]),
+            embed_texts(calls, list(captions.values())),
         ]
     )
     wanted = dict(zip(captions, map(unit_vector, texts), strict=True))
-    drafts: list[ImageDraft] = []
     for entry, outcome in zip(obtained, images, strict=True):
-        async with attempt.fail_items_on_error([entry.item]):
+        with drops.on_error([entry.item]):
             similarities = {field: _cosine(unit_vector(outcome), text) for field, text in wanted.items()}
             result = ImageResult(
                 image=entry.image,
@@ -116,7 +113,7 @@ async def measure(
                 **similarities,
             )
             drafts.append(ImageDraft(entry.item, result))
-    return drafts
+    return drafts, drops
 
 
 def _captions(config: ShiftBenchmarkConfig, cell: Cell) -> dict[str, str]:

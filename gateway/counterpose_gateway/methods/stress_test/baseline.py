@@ -28,7 +28,7 @@ from counterpose_core.errors import BackendError, CounterposeError
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.coded import Flags
 from counterpose_gateway.records.source_table import SourceTable, TableSource
-from counterpose_gateway.runs.attempt import together
+from counterpose_gateway.runs.calls import together
 from counterpose_gateway.services.ports import Classifiers, Services
 from counterpose_gateway.steps.classifiers import placed
 from counterpose_gateway.steps.predictions import prediction_pair

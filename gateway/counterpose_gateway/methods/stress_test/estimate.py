@@ -26,11 +26,11 @@ from counterpose_core.stress_test.operations import least_lost
 from counterpose_core.stress_test.provable import POWER, SHARE_KEPT, provable_hypotheses, provable_share
 from counterpose_core.stress_test.screening import has_plenty, least_pairs, most_hypotheses
 from counterpose_core.transforms.table import operation
-from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN
+from counterpose_gateway.methods.stress_test.confirm.captioned import MOST_REDRAWN
 from counterpose_gateway.methods.stress_test.division import Division
 from counterpose_gateway.methods.stress_test.plan import prepare
 from counterpose_gateway.methods.stress_test.prepared import Prepared
-from counterpose_gateway.methods.stress_test.suite_fit import look_ahead
+from counterpose_gateway.methods.stress_test.screen.suite_fit import look_ahead
 from counterpose_gateway.methods.stress_test.transforms.material import Materials
 from counterpose_gateway.methods.stress_test.transforms.process import recipes_of
 from counterpose_gateway.runs.context import RunContext

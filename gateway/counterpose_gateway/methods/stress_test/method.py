@@ -13,20 +13,20 @@ from counterpose_core.errors import InvalidRequest, UnknownDataset, UnknownEditT
 from counterpose_core.stress_test.item_counts import LAST_STAGE, most_items
 from counterpose_core.suite import Suite
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.methods.stress_test import proof_stages
 from counterpose_gateway.methods.stress_test.columns import keep_parts, read_columns
+from counterpose_gateway.methods.stress_test.confirm import proof_stages
+from counterpose_gateway.methods.stress_test.confirm.images_left import least_pairs_of, pairs_left
+from counterpose_gateway.methods.stress_test.confirm.proof_summary import with_proof
+from counterpose_gateway.methods.stress_test.confirm.stages import next_stage
 from counterpose_gateway.methods.stress_test.export import export
-from counterpose_gateway.methods.stress_test.images_left import least_pairs_of, pairs_left
 from counterpose_gateway.methods.stress_test.pairs import counterfactual_pairs
 from counterpose_gateway.methods.stress_test.plan import plan, rest_of_plan
 from counterpose_gateway.methods.stress_test.process import process
-from counterpose_gateway.methods.stress_test.proof_summary import with_proof
 from counterpose_gateway.methods.stress_test.report.findings import findings_of
 from counterpose_gateway.methods.stress_test.report.operations import render_operations
 from counterpose_gateway.methods.stress_test.report.report import render
 from counterpose_gateway.methods.stress_test.report.shown_items import MOST_READ, shown_items
-from counterpose_gateway.methods.stress_test.stages import next_stage
-from counterpose_gateway.methods.stress_test.suite_fit import look
+from counterpose_gateway.methods.stress_test.screen.suite_fit import look
 from counterpose_gateway.methods.stress_test.summary.joined_runs import revision_of_proof
 from counterpose_gateway.methods.stress_test.summary.mixed import with_operations_beside
 from counterpose_gateway.methods.stress_test.summary.summary import summarize

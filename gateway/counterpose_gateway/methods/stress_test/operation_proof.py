@@ -27,8 +27,8 @@ from counterpose_core.errors import (
 from counterpose_core.stress_test.forecast import HORIZON, Supply, forecast_proof, least_images
 from counterpose_core.transforms.table import operation
 from counterpose_gateway.methods.stress_test import proof_checks
+from counterpose_gateway.methods.stress_test.confirm.outlook import Outlook
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
-from counterpose_gateway.methods.stress_test.outlook import Outlook
 from counterpose_gateway.methods.stress_test.plan import plan_stress_test
 from counterpose_gateway.methods.stress_test.summary.joined_runs import proving_runs
 from counterpose_gateway.methods.stress_test.transforms.fresh_images import fresh_images

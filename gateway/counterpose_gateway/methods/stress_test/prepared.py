@@ -10,7 +10,7 @@ import numpy as np
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.stress_test.item_counts import edits_per_source
 from counterpose_gateway.methods.stress_test.division import Division, divide
-from counterpose_gateway.methods.stress_test.items import plan_items
+from counterpose_gateway.methods.stress_test.screen.items import plan_items
 from counterpose_gateway.methods.stress_test.transforms.plan import transform_items
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.source_table import SourceTable

@@ -22,25 +22,29 @@ from counterpose_core.errors import DatasetEmpty, InvalidRequest
 from counterpose_core.stress_test.screening import Change, wording_key
 from counterpose_gateway.methods.stress_test import proof_checks
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, read_columns
-from counterpose_gateway.methods.stress_test.fresh_pairs import Suspicion, chosen_changes, suspicions
-from counterpose_gateway.methods.stress_test.groups import group_sources, in_group
-from counterpose_gateway.methods.stress_test.images_left import left_of, sources_of
-from counterpose_gateway.methods.stress_test.method import STRESS_TEST
-from counterpose_gateway.methods.stress_test.observed_items import ObservedItems
-from counterpose_gateway.methods.stress_test.operation_proof import (
-    is_about_operation,
-    operation_history,
-    plan_operation_proof,
-)
-from counterpose_gateway.methods.stress_test.outlook import outlook_of
-from counterpose_gateway.methods.stress_test.proof_stages import (
+from counterpose_gateway.methods.stress_test.confirm.images_left import left_of, sources_of
+from counterpose_gateway.methods.stress_test.confirm.outlook import outlook_of
+from counterpose_gateway.methods.stress_test.confirm.proof_stages import (
     LeftImages,
     config_of_child,
     first_stage,
     must_draw,
 )
+from counterpose_gateway.methods.stress_test.confirm.stages import wordings_of
+from counterpose_gateway.methods.stress_test.groups import group_sources, in_group
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.methods.stress_test.observations.fresh_pairs import (
+    Suspicion,
+    chosen_changes,
+    suspicions,
+)
+from counterpose_gateway.methods.stress_test.observations.observed_items import ObservedItems
+from counterpose_gateway.methods.stress_test.operation_proof import (
+    is_about_operation,
+    operation_history,
+    plan_operation_proof,
+)
 from counterpose_gateway.methods.stress_test.report.findings import findings_of
-from counterpose_gateway.methods.stress_test.stages import wordings_of
 from counterpose_gateway.methods.stress_test.summary.joined_runs import (
     JoinedFinding,
     joined_finding,

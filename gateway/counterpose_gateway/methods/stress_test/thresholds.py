@@ -18,7 +18,7 @@ from counterpose_core.contract.stress_test_thresholds import JudgedAgain, Thresh
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.stress_test.filters import Choice, Scores, choose, gate, too_similar
-from counterpose_gateway.methods.stress_test.gate import CRITERIA
+from counterpose_gateway.methods.stress_test.screen.gate import CRITERIA
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.runs.recorded import recorded_config

@@ -11,8 +11,10 @@ from counterpose_core.errors import BackendUnavailable, CounterposeError, Invali
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem
 from counterpose_gateway.records.outcomes import Done, Outcome
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
+from fakes.ports import fake_services
 from fakes.recorder import FakeRecorder
 from fakes.store import FakeStore
+from fakes.world import FakeWorld
 
 IMAGE = "a" * 64
 RESULT = ItemResult(image=IMAGE, caption="a sled")
@@ -52,13 +54,13 @@ async def no_call(request: object) -> None:
 
 async def test_what_ends_between_two_calls_is_recorded_together_before_the_next_call() -> None:
     leased, record = group(5), Batches()
-    attempt = OpenItems(leased, record, FakeStore())
+    attempt = OpenItems(leased, fake_services(FakeWorld()), record, FakeStore())
 
     async def work() -> None:
         for item in leased.items[:3]:
             await attempt.done(item, RESULT)
         assert record.sizes == []
-        await attempt.call("editor", no_call, None)
+        await attempt.calls.call("editor", no_call, None)
         assert record.sizes == [3]
         for item in leased.items[3:]:
             await attempt.filtered(item, "no-edit")
@@ -70,7 +72,7 @@ async def test_what_ends_between_two_calls_is_recorded_together_before_the_next_
 
 async def test_a_result_that_the_ledger_cannot_keep_fails_its_item_alone() -> None:
     leased, record = group(3), Batches(InvalidRequest("the ledger cannot keep this: too long"))
-    attempt = OpenItems(leased, record, FakeStore())
+    attempt = OpenItems(leased, fake_services(FakeWorld()), record, FakeStore())
 
     async def work() -> None:
         for item, caption in zip(leased.items, ("good", "bad", "good"), strict=True):
@@ -82,11 +84,11 @@ async def test_a_result_that_the_ledger_cannot_keep_fails_its_item_alone() -> No
 
 async def test_outcomes_are_kept_while_the_ledger_is_away() -> None:
     leased, record = group(2), Batches(BackendUnavailable("locked"), times=1)
-    attempt = OpenItems(leased, record, FakeStore())
+    attempt = OpenItems(leased, fake_services(FakeWorld()), record, FakeStore())
 
     async def work() -> None:
         await attempt.done(leased.items[0], RESULT.model_copy(update={"caption": "bad luck"}))
-        await attempt.call("editor", no_call, None)
+        await attempt.calls.call("editor", no_call, None)
 
     await finish_group(attempt, leased, work())
     assert [found.state for found in record.outcomes.values()] == ["done", "failed"]
@@ -94,7 +96,7 @@ async def test_outcomes_are_kept_while_the_ledger_is_away() -> None:
 
 async def test_no_outcome_is_recorded_twice_though_the_work_fails_after_it() -> None:
     leased, record = group(2), Batches()
-    attempt = OpenItems(leased, record, FakeStore())
+    attempt = OpenItems(leased, fake_services(FakeWorld()), record, FakeStore())
 
     async def work() -> None:
         await attempt.done(leased.items[0], RESULT)
@@ -112,5 +114,5 @@ async def test_items_without_an_outcome_fail_together(size: int) -> None:
     async def nothing() -> None:
         return None
 
-    await finish_group(OpenItems(leased, record, FakeStore()), leased, nothing())
+    await finish_group(OpenItems(leased, fake_services(FakeWorld()), record, FakeStore()), leased, nothing())
     assert record.sizes == [size]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counterpose_core.errors import BackendUnavailable, CounterposeError, DeadlineExceeded
-from counterpose_gateway.runs.attempt import repeated
+from counterpose_gateway.runs.calls import repeated
 
 
 class Call:

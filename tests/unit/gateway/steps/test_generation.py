@@ -9,5 +9,6 @@ from counterpose_gateway.steps.generation import generate_images
 
 
 async def test_nothing_is_asked_of_the_editor_where_nothing_is_to_be_drawn() -> None:
-    # Neither an attempt nor services: any call would raise.
-    assert await generate_images(cast("Any", None), GenerationPreset(), [], cast("Any", None)) == []
+    # No services: any call would raise.
+    images, drops = await generate_images(cast("Any", None), GenerationPreset(), [])
+    assert (images, drops.ended) == ([], [])

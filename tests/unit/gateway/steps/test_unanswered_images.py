@@ -37,9 +37,9 @@ async def asked(*away: str, spare: bool) -> tuple[dict[str, Answers], str]:
     classifiers = Away(world)
     classifiers.away = away
     group = LeasedGroup(run_id="run-1", kind="shift-benchmark", item_group="group", config={}, items=[])
-    attempt = OpenItems(group, FakeRecorder(), world.store)
     services = fake_services(world, classifiers=classifiers)
-    return await classify_images(attempt, SPECS, [image], CLASSES, services, spare=spare), image
+    calls = OpenItems(group, services, FakeRecorder(), world.store).calls
+    return await classify_images(calls, SPECS, [image], CLASSES, spare=spare), image
 
 
 async def test_a_classifier_that_is_down_spares_the_others_if_told_to() -> None:

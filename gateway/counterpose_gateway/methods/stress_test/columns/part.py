@@ -15,7 +15,7 @@ from counterpose_core.contract.editor_presets import UNTAGGED
 from counterpose_core.contract.suite_fit import MEASURES
 from counterpose_core.stress_test.failure_modes import Answer, KeptEdit, modes_of
 from counterpose_core.stress_test.insights import phrase
-from counterpose_gateway.methods.stress_test.features import CLIP, LANGUAGE_MODEL
+from counterpose_gateway.methods.stress_test.screen.features import CLIP, LANGUAGE_MODEL
 from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.summaries.columns import NONE, Codes, GrowingAnswers, Part
 from counterpose_gateway.summaries.columns.answers import best_class

@@ -12,7 +12,7 @@ from counterpose_core.contract.groups import Grouping
 from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
 from counterpose_core.contract.stress_tests import Insight, StressTestSummary
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
-from counterpose_gateway.methods.stress_test.observations import answer
+from counterpose_gateway.methods.stress_test.observations.observations import answer
 from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence

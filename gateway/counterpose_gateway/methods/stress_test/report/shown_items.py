@@ -13,7 +13,7 @@ from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.statistics.coded import Ints
 from counterpose_core.stress_test.item_counts import CONTROLS
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of, read_columns
-from counterpose_gateway.methods.stress_test.observed_items import SourceControls
+from counterpose_gateway.methods.stress_test.observations.observed_items import SourceControls
 from counterpose_gateway.methods.stress_test.report.findings import SHOWN_FINDINGS, findings_of, groups_of
 from counterpose_gateway.methods.stress_test.report.gallery import HARDEST, named_items
 from counterpose_gateway.methods.stress_test.thresholds import JudgingAgain

@@ -11,9 +11,9 @@ from counterpose_core.stress_test.confirmation import MARGIN, ConfirmationTest
 from counterpose_core.stress_test.conjunctions import HARMLESS_SHARE, Condition, Conjunction
 from counterpose_core.stress_test.decisions import settle_zero, zero_ruled_out
 from counterpose_core.types import Estimate
-from counterpose_gateway.methods.stress_test.conjunction_pairs import ChosenConjunction
-from counterpose_gateway.methods.stress_test.fresh_pairs import why_not
-from counterpose_gateway.methods.stress_test.observations import REPEATED_DRAW, Observation
+from counterpose_gateway.methods.stress_test.observations.conjunction_pairs import ChosenConjunction
+from counterpose_gateway.methods.stress_test.observations.fresh_pairs import why_not
+from counterpose_gateway.methods.stress_test.observations.observations import REPEATED_DRAW, Observation
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
 
 _HURTS_ALONE = (

@@ -20,7 +20,7 @@ from counterpose_core.contract.findings import (
 )
 from counterpose_core.stress_test.decisions import why_undecided
 from counterpose_core.stress_test.screening import WordingKey
-from counterpose_gateway.methods.stress_test.observations import Observation, answer
+from counterpose_gateway.methods.stress_test.observations.observations import Observation, answer
 from counterpose_gateway.methods.stress_test.summary.finding_sentences import finding_sentence, when_changed
 
 MOST_PAIRS = 1000

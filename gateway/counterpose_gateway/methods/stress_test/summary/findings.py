@@ -26,8 +26,11 @@ from counterpose_core.stress_test.decisions import settle_zero, zero_ruled_out
 from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL, WordingKey, rank_candidates, wording_key
 from counterpose_core.types import FINAL_RUN_STATES, Estimate
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
-from counterpose_gateway.methods.stress_test.conjunction_pairs import ChosenConjunction, conjunctions_of
-from counterpose_gateway.methods.stress_test.fresh_pairs import (
+from counterpose_gateway.methods.stress_test.observations.conjunction_pairs import (
+    ChosenConjunction,
+    conjunctions_of,
+)
+from counterpose_gateway.methods.stress_test.observations.fresh_pairs import (
     LOOK_STAGE,
     ChosenChange,
     Suspicion,
@@ -35,8 +38,8 @@ from counterpose_gateway.methods.stress_test.fresh_pairs import (
     fresh_placebos,
     suspicions,
 )
-from counterpose_gateway.methods.stress_test.observations import Observation, Place
-from counterpose_gateway.methods.stress_test.observed_items import (
+from counterpose_gateway.methods.stress_test.observations.observations import Observation, Place
+from counterpose_gateway.methods.stress_test.observations.observed_items import (
     ObservedItems,
     ScreenedGroup,
 )

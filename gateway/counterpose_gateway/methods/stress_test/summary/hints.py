@@ -18,7 +18,7 @@ from counterpose_core.stress_test.naming import words_behind
 from counterpose_core.stress_test.screening import Change
 from counterpose_core.types import EditType
 from counterpose_gateway.methods.stress_test.columns.columns import total
-from counterpose_gateway.methods.stress_test.observed_items import SourceControls, group_of
+from counterpose_gateway.methods.stress_test.observations.observed_items import SourceControls, group_of
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft

@@ -12,7 +12,7 @@ from counterpose_core.statistics.p_values import holm
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.columns.columns import total
-from counterpose_gateway.methods.stress_test.interventions import NOT_APPLICABLE
+from counterpose_gateway.methods.stress_test.screen.interventions import NOT_APPLICABLE
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence, Shots, hardest
 from counterpose_gateway.methods.stress_test.summary.hypotheses import Family, Hypotheses

@@ -24,14 +24,14 @@ from counterpose_core.stress_test.proof import Evidence, join
 from counterpose_core.stress_test.screening import LEAST_LOSS, Change, wording_key
 from counterpose_core.types import FINAL_RUN_STATES, Estimate
 from counterpose_gateway.methods.stress_test.columns import read_columns
-from counterpose_gateway.methods.stress_test.fresh_pairs import (
+from counterpose_gateway.methods.stress_test.observations.fresh_pairs import (
     FreshPair,
     chosen_changes,
     fresh_placebos,
     losses,
     pair_columns,
 )
-from counterpose_gateway.methods.stress_test.observed_items import ObservedItems
+from counterpose_gateway.methods.stress_test.observations.observed_items import ObservedItems
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
 from counterpose_gateway.methods.stress_test.summary.suspicion import figure_of

@@ -15,9 +15,9 @@ from counterpose_core.stress_test.insights import group_by_words
 from counterpose_core.stress_test.screening import Change
 from counterpose_core.types import EditType
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
-from counterpose_gateway.methods.stress_test.fresh_pairs import Suspicion
-from counterpose_gateway.methods.stress_test.observations import Observation
-from counterpose_gateway.methods.stress_test.observed_items import (
+from counterpose_gateway.methods.stress_test.observations.fresh_pairs import Suspicion
+from counterpose_gateway.methods.stress_test.observations.observations import Observation
+from counterpose_gateway.methods.stress_test.observations.observed_items import (
     ObservedItems,
     ScreenedGroup,
     SourceControls,

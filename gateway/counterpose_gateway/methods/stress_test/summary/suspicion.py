@@ -11,8 +11,8 @@ from counterpose_core.contract.findings import FindingState, Screened
 from counterpose_core.stress_test.insights import LEAST_SOURCES
 from counterpose_core.stress_test.screening import LEAST_LOSS, WordingKey
 from counterpose_core.stress_test.wordings import scope_of
-from counterpose_gateway.methods.stress_test.fresh_pairs import Suspicion
-from counterpose_gateway.methods.stress_test.observed_items import ScreenedGroup
+from counterpose_gateway.methods.stress_test.observations.fresh_pairs import Suspicion
+from counterpose_gateway.methods.stress_test.observations.observed_items import ScreenedGroup
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
 

@@ -14,7 +14,7 @@ from counterpose_core.contract.findings import WordingCount
 from counterpose_core.stress_test.confirmation import PairColumns
 from counterpose_core.stress_test.screening import WordingKey
 from counterpose_core.stress_test.wordings import WordingTest, named, parted_p, scope_of, wording_test
-from counterpose_gateway.methods.stress_test.fresh_pairs import FreshPair, pair_columns
+from counterpose_gateway.methods.stress_test.observations.fresh_pairs import FreshPair, pair_columns
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, flips
 

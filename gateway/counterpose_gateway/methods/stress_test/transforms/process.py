@@ -10,11 +10,9 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import CounterposeError, InternalError
 from counterpose_core.transforms.table import operation
 from counterpose_core.types import ItemKind
-from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
 from counterpose_gateway.records.items import LeasedItem
-from counterpose_gateway.runs.attempt import together
-from counterpose_gateway.services.ports import Services
+from counterpose_gateway.runs.calls import Calls, together
 from counterpose_gateway.steps.predictions import Answers, classify_images, prediction_pair
 
 OPERATIONS: ItemKind = "transforms"
@@ -45,22 +43,24 @@ def recipes_of(config: StressTestConfig, image: str, material: Material = NOTHIN
             yield Recipe(image, name, level, seed, plan.size, mask, other, other_mask)
 
 
-async def answer_operations(attempt: Attempt, item: LeasedItem, services: Services) -> None:
-    """Predict every image that the operations make of one photograph, and record the item as done.
+async def answer_operations(
+    calls: Calls, config: StressTestConfig, item: LeasedItem, *, spare: bool
+) -> ItemResult:
+    """Predict every image that the operations make of one photograph.
 
-    An image that a classifier could not answer is without its prediction; the reason is recorded once.
+    An image that a classifier could not answer is without its prediction; the reason is recorded once. With
+    ``spare``, a classifier that is down is left out, if another one is not.
 
     Raises:
         BackendError: a classifier is down, or none answered the control.
     """
-    config = attempt.config
     material = Material.of(item.instruction)
     recipes = list(recipes_of(config, item.source_image, material))
     made: list[TransformedImage] = []
     unanswered: dict[str, str] = {}
     for first in range(0, len(recipes), IMAGES_A_CALL):
         part = recipes[first : first + IMAGES_A_CALL]
-        answers = await _answers(attempt, [str(each) for each in part], services)
+        answers = await _answers(calls, config, [str(each) for each in part], spare=spare)
         for recipe in part:
             pairs, missing = _pairs(answers, recipe, item.label, config)
             unanswered = missing | unanswered
@@ -75,7 +75,7 @@ async def answer_operations(attempt: Attempt, item: LeasedItem, services: Servic
                 )
             )
     control = made[0]
-    result = ItemResult(
+    return ItemResult(
         image=item.source_image,
         caption=item.caption or "",
         predictions=control.predictions,
@@ -83,7 +83,6 @@ async def answer_operations(attempt: Attempt, item: LeasedItem, services: Servic
         transformed=made,
         left_out=dict(material.left_out),
     )
-    await attempt.done(item, result)
 
 
 def classes_of(config: StressTestConfig, classifier: str) -> list[str]:
@@ -92,15 +91,15 @@ def classes_of(config: StressTestConfig, classifier: str) -> list[str]:
     return [*config.classes, *others.get(classifier, ())]
 
 
-async def _answers(attempt: Attempt, images: list[str], services: Services) -> dict[str, Answers]:
+async def _answers(
+    calls: Calls, config: StressTestConfig, images: list[str], *, spare: bool
+) -> dict[str, Answers]:
     """Ask the classifiers that answer among the same classes together."""
-    config = attempt.config
     asked: dict[tuple[str, ...], list[str]] = {}
     for name in config.request.classifiers:
         asked.setdefault(tuple(classes_of(config, name)), []).append(name)
     found = await together(
-        classify_images(attempt, names, images, classes, services, spare=attempt.is_last)
-        for classes, names in asked.items()
+        classify_images(calls, names, images, classes, spare=spare) for classes, names in asked.items()
     )
     return {name: answers for each in found for name, answers in each.items()}
 

@@ -6,8 +6,8 @@ import datetime as dt
 
 from counterpose_core.contract.bug_hunts import HuntInstruction, HuntItem
 from counterpose_gateway.methods.bug_hunt.clock import TimeLeft
-from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
-from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.hunt import Hunt
+from counterpose_gateway.methods.bug_hunt.phases import next_stage
 from fakes.hunted_items import MORNING, hunt_config, hunt_run, sample
 
 FLOWERS = HuntInstruction(
@@ -37,7 +37,7 @@ def test_minutes_are_those_of_the_clock_and_not_of_services() -> None:
         for each in items
         if each.result is not None
     ]
-    left = TimeLeft.of(hunt_config(minutes=3), RecordedHunt.of(busy))
+    left = Hunt.of(hunt_config(minutes=3), busy).clock
     assert (left.images, left.seconds_per_image) == (60, 2.0)
     assert left.ends == MORNING + dt.timedelta(minutes=3)
     assert left.cap(100, 2) == 30
@@ -45,8 +45,8 @@ def test_minutes_are_those_of_the_clock_and_not_of_services() -> None:
 
 
 def test_without_minutes_or_recorded_times_there_is_no_limit() -> None:
-    assert TimeLeft.of(hunt_config(), RecordedHunt.of(timed(30, 2.0))) == TimeLeft()
-    assert TimeLeft.of(hunt_config(minutes=3), RecordedHunt.of(timed(30, 0.0))) == TimeLeft()
+    assert Hunt.of(hunt_config(), timed(30, 2.0)).clock == TimeLeft()
+    assert Hunt.of(hunt_config(minutes=3), timed(30, 0.0)).clock == TimeLeft()
     assert TimeLeft().cap(100, 2) == 100
     assert TimeLeft().until(reserved=5) is None
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntClusters, HuntInstruction, HuntItem
-from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.phases import next_stage
 from counterpose_gateway.methods.bug_hunt.summary import summarize
 from fakes.hunted_items import EXAMPLE, caption, clustering, hunt_config, hunt_run, sample
 

@@ -12,7 +12,7 @@ from counterpose_core.bug_hunt.pairs import DiscordantPairs
 from counterpose_core.bug_hunt.sampling import FixedSampling
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
 from counterpose_core.contract.sampling_rules import FixedNumber, SamplingRule, UntilDecided, UntilFailures
-from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.phases import next_stage
 from counterpose_gateway.methods.bug_hunt.summary import summarize
 from fakes.hunted_items import caption, hunt_config, hunt_run, sample
 

@@ -12,8 +12,8 @@ from counterpose_core.bug_hunt.rare import Stratum, divide, rare_rate
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
 from counterpose_core.contract.mixtures import Mixture, MixtureComponent
 from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
+from counterpose_gateway.methods.bug_hunt.phases import next_stage
 from counterpose_gateway.methods.bug_hunt.samples import sample_seed
-from counterpose_gateway.methods.bug_hunt.stages import next_stage
 from counterpose_gateway.methods.bug_hunt.summary import summarize
 from counterpose_gateway.records.items import LeasedItem, PlannedItem
 from fakes.hunted_items import caption, hunt_config, hunt_run, sample

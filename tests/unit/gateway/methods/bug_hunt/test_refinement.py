@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from counterpose_core.bug_hunt.generator_gap import least_rate
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
-from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.phases import next_stage
 from counterpose_gateway.methods.bug_hunt.summary import summarize
 from fakes.hunted_items import hunt_config, hunt_run, sample
 

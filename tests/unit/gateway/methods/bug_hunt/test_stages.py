@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from counterpose_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntWords
-from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.phases import next_stage
 from counterpose_gateway.records.items import PlannedItem
 from fakes.hunted_items import caption, combination, hunt_config, hunt_run, sample
 

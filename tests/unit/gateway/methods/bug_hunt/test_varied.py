@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from counterpose_core.contract.bug_hunts import HuntInstruction, HuntItem, HuntShares
-from counterpose_gateway.methods.bug_hunt.counting import RecordedHunt
-from counterpose_gateway.methods.bug_hunt.stages import next_stage
+from counterpose_gateway.methods.bug_hunt.hunt import Hunt
+from counterpose_gateway.methods.bug_hunt.phases import next_stage
 from counterpose_gateway.methods.bug_hunt.varied import captions_to_edit, edited_captions, plan_varied
 from fakes.hunted_items import CLASSES, caption, hunt_config, hunt_run, sample
 
@@ -23,7 +23,7 @@ def edited(of: HuntItem, *texts: str) -> HuntItem:
 def test_four_times_as_many_edits_are_asked_for_as_there_are_images_to_choose_among_them() -> None:
     baseline = [sample(number) for number in range(40)]
     # Four edits of each of five types: five captions give a hundred.
-    wanted = captions_to_edit(CONFIG, RecordedHunt.of(baseline), "fly")
+    wanted = captions_to_edit(Hunt.of(CONFIG, baseline), "fly")
     assert [item.slot for item in wanted] == [0, 1, 2, 3, 4]
 
 
@@ -31,15 +31,14 @@ def test_edits_take_turns_and_lost_labels_and_other_classes_are_left_out() -> No
     assert "bee" in CLASSES
     first = edited(sample(0), "a fly at night", "a bee at night", "a fly in the fog")
     second = edited(sample(1), "a painting of a fly", "a fly at night", "a road")
-    hunt = RecordedHunt.of([sample(0), sample(1), first, second])
-    drawn = list(plan_varied(CONFIG, hunt, "fly", 4))
+    items = [sample(0), sample(1), first, second]
+    drawn = list(plan_varied(Hunt.of(CONFIG, items)))
     prompts = [HuntInstruction.model_validate(item.instruction).prompt for item in drawn]
-    # Four images are wanted, and only three captions are different.
+    # 25 images are wanted, and only three captions are different.
     assert prompts == ["a fly at night", "a painting of a fly", "a fly in the fog"]
     assert [item.slot for item in drawn] == [0, 1, 2]
-    assert [item.item_key for item in plan_varied(CONFIG, hunt, "fly", 2)] == [
-        item.item_key for item in drawn[:2]
-    ]
+    two = hunt_config(shares=SHARES.model_copy(update={"varied": 2}))
+    assert list(plan_varied(Hunt.of(two, items))) == drawn[:2]
 
 
 def test_images_for_which_there_was_no_other_caption_are_told() -> None:
@@ -49,16 +48,15 @@ def test_images_for_which_there_was_no_other_caption_are_told() -> None:
     ]
     drawn = [sample(100 + at, told=each, stage=3) for at, each in enumerate(told)]
     # Two captions were drawn of three: the time was too short for more.
-    (stopped,) = edited_captions(CONFIG, RecordedHunt.of([sample(0), made, *drawn]))
+    (stopped,) = edited_captions(Hunt.of(CONFIG, [sample(0), made, *drawn]))
     assert (stopped.captions, stopped.lacking) == (2, 0)
     third = sample(102, told=HuntInstruction(phase="varied", prompt="a fly in snow"), stage=3)
-    (short,) = edited_captions(CONFIG, RecordedHunt.of([sample(0), made, *drawn, third]))
+    (short,) = edited_captions(Hunt.of(CONFIG, [sample(0), made, *drawn, third]))
     assert (short.captions, short.lacking, short.dropped) == (3, SHARES.varied - 3, {"lost-label": 1})
 
 
 def test_a_label_whose_captions_have_no_usable_edit_gets_no_images() -> None:
-    hunt = RecordedHunt.of([sample(0), edited(sample(0), "a road")])
-    assert list(plan_varied(CONFIG, hunt, "fly", 8)) == []
+    assert list(plan_varied(Hunt.of(CONFIG, [sample(0), edited(sample(0), "a road")]))) == []
 
 
 def test_failures_of_edited_captions_are_captioned_and_described() -> None:

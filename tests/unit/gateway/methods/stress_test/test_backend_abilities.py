@@ -15,8 +15,8 @@ from counterpose_core.errors import InvalidRequest
 from counterpose_core.stress_test.screening import Change
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.columns import columns_of, part
-from counterpose_gateway.methods.stress_test.fresh_pairs import ChosenChange
-from counterpose_gateway.methods.stress_test.observations import Observation, observed
+from counterpose_gateway.methods.stress_test.observations.fresh_pairs import ChosenChange
+from counterpose_gateway.methods.stress_test.observations.observations import Observation, observed
 from counterpose_gateway.records.recorded_items import RecordedItem
 from fakes.ports import FakeEditor, fake_services
 from fakes.runs import outcome, planned, stress_test

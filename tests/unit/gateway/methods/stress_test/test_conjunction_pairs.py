@@ -15,8 +15,11 @@ from counterpose_core.contract.confirmation import (
 )
 from counterpose_core.contract.runs import PredictionPair
 from counterpose_core.stress_test.confirmation import ConfirmationTest, mean_loss
-from counterpose_gateway.methods.stress_test.conjunction_pairs import ChosenConjunction, conjunctions_of
-from counterpose_gateway.methods.stress_test.observations import Observation
+from counterpose_gateway.methods.stress_test.observations.conjunction_pairs import (
+    ChosenConjunction,
+    conjunctions_of,
+)
+from counterpose_gateway.methods.stress_test.observations.observations import Observation
 from counterpose_gateway.methods.stress_test.summary.conjunction_drafts import conjunction_draft
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft
 

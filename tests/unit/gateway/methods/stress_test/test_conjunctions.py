@@ -13,8 +13,7 @@ from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.runs import Item
 from counterpose_core.stress_test.conjunctions import Condition, Conjunction, ConjunctionCandidate
-from counterpose_gateway.methods.stress_test.conjunction_pairs import PARTS
-from counterpose_gateway.methods.stress_test.conjunctions import (
+from counterpose_gateway.methods.stress_test.confirm.conjunctions import (
     BUDGET_PARTS,
     FIRST_SLOT,
     ITEMS_OF_A_TEST,
@@ -23,7 +22,8 @@ from counterpose_gateway.methods.stress_test.conjunctions import (
     further_items,
     look_items,
 )
-from counterpose_gateway.methods.stress_test.draws import by_noise
+from counterpose_gateway.methods.stress_test.observations.conjunction_pairs import PARTS
+from counterpose_gateway.methods.stress_test.screen.draws import by_noise
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
 from fakes.confirmed_runs import StagedRun, finished_run, run_after_screen
 from fakes.ports import FakeClassifiers, fake_services

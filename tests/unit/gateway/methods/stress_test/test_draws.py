@@ -13,7 +13,7 @@ from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.runs import Item
 from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_gateway.methods.stress_test.division import LEAST_REDRAWN_CLASS, divide
-from counterpose_gateway.methods.stress_test.draws import by_noise
+from counterpose_gateway.methods.stress_test.screen.draws import by_noise
 from counterpose_gateway.records.source_table import SourceTable
 from fakes.confirmed_runs import StagedRun, finished_run, run_after_screen
 from fakes.recorder import lease_all

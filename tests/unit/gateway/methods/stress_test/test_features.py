@@ -16,7 +16,7 @@ from counterpose_core.contract.scorer import Embedding, EmbedImagesRequest, Embe
 from counterpose_core.errors import BackendUnavailable, InvalidRequest, LeaseLost, NotFound
 from counterpose_core.images.clip_metrics import unit
 from counterpose_core.types import ItemKind
-from counterpose_gateway.methods.stress_test import features as records
+from counterpose_gateway.methods.stress_test.screen import features as records
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.services.ports import Services
 from fakes.ports import FakePerturber, FakeScorer, fake_services

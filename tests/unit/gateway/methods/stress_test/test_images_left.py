@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpose_gateway.methods.stress_test.images_left import least_pairs_of
+from counterpose_gateway.methods.stress_test.confirm.images_left import least_pairs_of
 from fakes.findings import a_finding
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_gateway.methods.stress_test.items import items_hash, plan_items
-from counterpose_gateway.methods.stress_test.shots import redraw_hash
+from counterpose_gateway.methods.stress_test.confirm.shots import redraw_hash
+from counterpose_gateway.methods.stress_test.screen.items import items_hash, plan_items
 from counterpose_gateway.records.source_table import SourceTable
 from fakes.world import FakeWorld
 

@@ -14,7 +14,7 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.stress_test.confirmation import MARGIN
 from counterpose_core.stress_test.proof import Evidence, join
 from counterpose_core.types import Estimate
-from counterpose_gateway.methods.stress_test.fresh_pairs import FreshPair
+from counterpose_gateway.methods.stress_test.observations.fresh_pairs import FreshPair
 from counterpose_gateway.methods.stress_test.summary.joined_runs import JoinedFinding, RunPairs
 
 

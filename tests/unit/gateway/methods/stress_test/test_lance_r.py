@@ -18,8 +18,8 @@ from counterpose_core.contract.scorer import (
 )
 from counterpose_core.errors import BackendUnavailable, CounterposeError, InvalidRequest
 from counterpose_core.text.stop_words import STOP_WORDS
-from counterpose_gateway.methods.stress_test.lance_r import replaceable
 from counterpose_gateway.methods.stress_test.process import process
+from counterpose_gateway.methods.stress_test.screen.lance_r import replaceable
 from counterpose_gateway.records.items import PlannedItem
 from fakes.ports import FakePerturber, FakeScorer, fake_services
 from fakes.recorder import FakeRecorder, Recorded, lease_all

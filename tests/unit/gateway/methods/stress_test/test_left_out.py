@@ -12,11 +12,11 @@ import pytest
 import counterpose_gateway
 from counterpose_core.stress_test.filters import GateReason, TextReason
 from counterpose_core.types import ItemState
-from counterpose_gateway.methods.stress_test.interventions import NOT_APPLICABLE
-from counterpose_gateway.methods.stress_test.observations import REPEATED_DRAW
+from counterpose_gateway.methods.stress_test.observations.observations import REPEATED_DRAW
+from counterpose_gateway.methods.stress_test.screen.interventions import NOT_APPLICABLE
+from counterpose_gateway.methods.stress_test.screen.text_filters import DUPLICATE
 from counterpose_gateway.methods.stress_test.summary.estimates import FILTERS, INTERVENTION_FILTERS
 from counterpose_gateway.methods.stress_test.summary.headline import verdict_text
-from counterpose_gateway.methods.stress_test.text_filters import DUPLICATE
 from counterpose_gateway.reports.reasons import LEFT_OUT, why_left_out
 from counterpose_gateway.steps.generation import MALFORMED, POLICY
 from counterpose_gateway.steps.objectionable import OBJECTIONABLE

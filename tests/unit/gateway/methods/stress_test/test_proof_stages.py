@@ -9,10 +9,7 @@ from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.proofs import Proof
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.types import ItemKind
-from counterpose_gateway.methods.stress_test.items import items_hash
-from counterpose_gateway.methods.stress_test.observations import Observation
-from counterpose_gateway.methods.stress_test.plan import resolve
-from counterpose_gateway.methods.stress_test.proof_stages import (
+from counterpose_gateway.methods.stress_test.confirm.proof_stages import (
     LeftImages,
     SourceImage,
     config_of_child,
@@ -20,6 +17,9 @@ from counterpose_gateway.methods.stress_test.proof_stages import (
     left_images,
     must_draw,
 )
+from counterpose_gateway.methods.stress_test.observations.observations import Observation
+from counterpose_gateway.methods.stress_test.plan import resolve
+from counterpose_gateway.methods.stress_test.screen.items import items_hash
 from fakes.findings import a_finding
 from fakes.runs import stress_test_request
 from fakes.world import CAPTION, FakeWorld, fake_dataset, fake_suite

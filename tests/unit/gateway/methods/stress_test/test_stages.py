@@ -16,8 +16,8 @@ from counterpose_core.contract.runs import Item
 from counterpose_core.contract.scorer import EditScores, ScoreItem
 from counterpose_core.errors import BackendUnavailable
 from counterpose_gateway.methods.stress_test.columns import columns_of
+from counterpose_gateway.methods.stress_test.confirm.stages import next_stage
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
-from counterpose_gateway.methods.stress_test.stages import next_stage
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
 from counterpose_gateway.methods.stress_test.summary.findings import under_test
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems

@@ -10,8 +10,8 @@ from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyRespo
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, UnknownModel
 from counterpose_core.suite import load_suite
-from counterpose_gateway.methods.stress_test.items import slots_per_type
 from counterpose_gateway.methods.stress_test.plan import choose_sources, plan_stress_test
+from counterpose_gateway.methods.stress_test.screen.items import slots_per_type
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.seeds import derive_seed
 from fakes.ports import FakeClassifiers, fake_services

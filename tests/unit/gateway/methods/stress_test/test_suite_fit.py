@@ -18,7 +18,7 @@ from counterpose_core.suite import Suite
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods.stress_test.plan import plan_stress_test
 from counterpose_gateway.methods.stress_test.process import process
-from counterpose_gateway.methods.stress_test.suite_fit import look, redraws_as_calibrated
+from counterpose_gateway.methods.stress_test.screen.suite_fit import look, redraws_as_calibrated
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.recorded_items import RecordedItem

@@ -12,9 +12,9 @@ from counterpose_core.contract.findings import Finding, FindingState, Screened
 from counterpose_core.contract.runs import PredictionPair
 from counterpose_core.stress_test.screening import Change
 from counterpose_core.types import ItemKind
-from counterpose_gateway.methods.stress_test.captioned import BLOCK, CaptionedSources
-from counterpose_gateway.methods.stress_test.fresh_pairs import FreshPair
-from counterpose_gateway.methods.stress_test.observations import Observation
+from counterpose_gateway.methods.stress_test.confirm.captioned import BLOCK, CaptionedSources
+from counterpose_gateway.methods.stress_test.observations.fresh_pairs import FreshPair
+from counterpose_gateway.methods.stress_test.observations.observations import Observation
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.finding_draft import Draft, Pair
 from counterpose_gateway.methods.stress_test.summary.findings import without_twins

@@ -20,7 +20,7 @@ from counterpose_core.stress_test.forecast import least_images
 from counterpose_core.stress_test.proof import join
 from counterpose_core.types import FINAL_RUN_STATES, ItemKind
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
-from counterpose_gateway.methods.stress_test.proof_stages import (
+from counterpose_gateway.methods.stress_test.confirm.proof_stages import (
     LeftImages,
     SourceImage,
     applies,

@@ -11,9 +11,9 @@ from counterpose_core.commands import PROVE_IMAGES
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import UnknownDataset
 from counterpose_core.stress_test.forecast import HORIZON, Forecast, Supply, forecast_proof, least_images
+from counterpose_gateway.methods.stress_test.confirm.images_left import left_of, sources_of
+from counterpose_gateway.methods.stress_test.confirm.proof_stages import draws_of, must_draw
 from counterpose_gateway.methods.stress_test.groups import in_group
-from counterpose_gateway.methods.stress_test.images_left import left_of, sources_of
-from counterpose_gateway.methods.stress_test.proof_stages import draws_of, must_draw
 from counterpose_gateway.methods.stress_test.summary.joined_runs import JoinedFinding, change_of
 from counterpose_gateway.methods.stress_test.summary.suspicion import figure_of
 from counterpose_gateway.reports.numbers import counted, percent

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from counterpose_core.contract.confirmation import Instruction, Wording
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.stress_test.filters import names_label
-from counterpose_core.text.caption_diff import difference
 from counterpose_core.text.interventions import intervene
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.proposals import LONGEST_CAPTION, Proposal
-from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
+from counterpose_gateway.methods.stress_test.screen.proposals import LONGEST_CAPTION, Proposal
+from counterpose_gateway.methods.stress_test.screen.subject import Subject
+from counterpose_gateway.methods.stress_test.screen.text_filters import KeptEdit
 from counterpose_gateway.records.items import LeasedItem
+from counterpose_gateway.runs.drops import Drops
 
 NOT_APPLICABLE = "not-applicable"
 """The reason of an item whose caption does not contain the words to change."""
 
 
-async def apply_interventions(attempt: Attempt, source: LeasedItem, caption: str) -> list[KeptEdit]:
-    """Apply each open intervention to the caption.
+def apply_interventions(subject: Subject, items: Iterable[LeasedItem]) -> tuple[list[KeptEdit], Drops]:
+    """Apply the intervention of each item to the caption.
 
     Its words are the user's choice, so no filter compares them: only an edit that names the class is
     refused, since it would change the image's true label.
     """
-    kept: list[KeptEdit] = []
-    for item in attempt.open:
-        if item.kind != "intervention":
-            continue
-        chosen = attempt.config.request.interventions[item.slot]
+    kept, drops, caption = list[KeptEdit](), Drops(), subject.caption
+    for item in items:
+        chosen = subject.config.request.interventions[item.slot]
         edited = intervene(caption, chosen.removed, chosen.added)
         if edited is None or len(edited) > LONGEST_CAPTION:
-            await attempt.filtered(item, NOT_APPLICABLE, _why_not(caption, chosen, edited))
+            drops.filtered(item, NOT_APPLICABLE, _why_not(caption, chosen, edited))
             continue
-        proposal = Proposal(edited, difference(caption, edited))
-        if names_label(proposal.removed, proposal.added, source.label):
-            await attempt.filtered(item, "label-in-edit", f"{chosen.in_words()} names {source.label!r}")
+        proposal = Proposal.of(caption, edited)
+        if names_label(proposal.removed, proposal.added, subject.label):
+            drops.filtered(item, "label-in-edit", f"{chosen.in_words()} names {subject.label!r}")
             continue
         kept.append(KeptEdit(item, proposal))
-    return kept
+    return kept, drops
 
 
 def reworded(caption: str, wording: Wording, label: str) -> Proposal | None:
@@ -44,7 +44,7 @@ def reworded(caption: str, wording: Wording, label: str) -> Proposal | None:
     edited = intervene(caption, wording.removed, wording.added)
     if edited is None or len(edited) > LONGEST_CAPTION:
         return None
-    proposal = Proposal(edited, difference(caption, edited))
+    proposal = Proposal.of(caption, edited)
     unusable = proposal.words.is_empty or names_label(proposal.removed, proposal.added, label)
     return None if unusable else proposal
 
@@ -57,23 +57,20 @@ def reworded_twice(
     if proposal is None or second is None:
         return proposal
     both = reworded(proposal.edited_caption, second, label)
-    return None if both is None else Proposal(both.edited_caption, difference(caption, both.edited_caption))
+    return None if both is None else Proposal.of(caption, both.edited_caption)
 
 
-async def apply_instructions(attempt: Attempt, source: LeasedItem, caption: str) -> list[KeptEdit]:
-    """Apply to the caption the wording of each open item of a confirmation."""
-    kept: list[KeptEdit] = []
-    for item in attempt.open:
-        if item.kind != "confirmation":
-            continue
-        instruction = Instruction.model_validate(item.instruction)
-        wordings = instruction.wording, instruction.second_wording
-        proposal = reworded_twice(caption, *wordings, source.label)
+def apply_instructions(subject: Subject, items: Iterable[LeasedItem]) -> tuple[list[KeptEdit], Drops]:
+    """Apply to the caption the wording of each item of a confirmation."""
+    kept, drops = list[KeptEdit](), Drops()
+    for item in items:
+        asked = Instruction.model_validate(item.instruction)
+        proposal = reworded_twice(subject.caption, asked.wording, asked.second_wording, subject.label)
         if proposal is None:
-            await attempt.filtered(item, NOT_APPLICABLE, "the words do not apply to the caption")
-            continue
-        kept.append(KeptEdit(item, proposal))
-    return kept
+            drops.filtered(item, NOT_APPLICABLE, "the words do not apply to the caption")
+        else:
+            kept.append(KeptEdit(item, proposal))
+    return kept, drops
 
 
 def _why_not(caption: str, chosen: Intervention, edited: str | None) -> str:

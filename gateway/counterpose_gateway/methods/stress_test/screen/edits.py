@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,16 +16,14 @@ from counterpose_core.contract.editor import (
 )
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.scorer import EditScores
-from counterpose_core.errors import (
-    BadBackendOutput,
-)
+from counterpose_core.errors import BadBackendOutput
 from counterpose_core.types import Cost, Decoder
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
+from counterpose_gateway.methods.stress_test.screen.subject import Subject
+from counterpose_gateway.methods.stress_test.screen.text_filters import KeptEdit
 from counterpose_gateway.records.items import LeasedItem
-from counterpose_gateway.runs.attempt import own_cost, together
+from counterpose_gateway.runs.calls import Calls, own_cost, together
+from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.runs.stores import check_image
-from counterpose_gateway.services.ports import Services
 from counterpose_gateway.steps.safety import SAFETY, flagged
 
 _MOST_EDITS = 16
@@ -73,51 +71,41 @@ class Sweep:
     cost: Cost = field(default_factory=Cost)
 
 
-async def reconstruct(attempt: Attempt, source: LeasedItem, caption: str, services: Services) -> list[Draft]:
+async def reconstruct(
+    calls: Calls, subject: Subject, items: Iterable[LeasedItem]
+) -> tuple[list[Draft], Drops]:
     """Make the image with nothing changed, by the path of its edits: their control.
 
     A backend that does not reconstruct edits the image from its caption to the same caption.
     """
-    item = attempt.open_item("reconstruction")
-    drafts: list[Draft] = []
-    if item is None:
-        return drafts
-    make = _reconstructed if attempt.config.editing.capabilities.reconstruct else _edited_to_itself
-    async with attempt.fail_items_on_error([item]):
-        result = await make(attempt, source, caption, services)
-        if result is None:
-            await attempt.filtered(item, SAFETY, "the image with nothing changed is flagged")
-        else:
-            await check_image(result.image, attempt.store)
-            drafts.append(Draft(item, result))
-    return drafts
+    drafts, drops = list[Draft](), Drops()
+    make = _reconstructed if subject.config.editing.capabilities.reconstruct else _edited_to_itself
+    for item in items:
+        with drops.on_error([item]):
+            result = await make(calls, subject)
+            if result is None:
+                drops.filtered(item, SAFETY, "the image with nothing changed is flagged")
+            else:
+                await check_image(result.image, calls.store)
+                drafts.append(Draft(item, result))
+    return drafts, drops
 
 
-async def _reconstructed(
-    attempt: Attempt, source: LeasedItem, caption: str, services: Services
-) -> ItemResult | None:
-    preset = attempt.config.editing
-    asked = [ReconstructItem(image=source.source_image, caption=caption)]
-    response = await attempt.call(
-        "editor", services.editor.reconstruct, ReconstructRequest(items=asked, preset=preset)
-    )
-    made = attempt.outcomes("editor", response)[0].unwrap()
-    attempt.add_shared_cost(response.cost, [made.cost])
+async def _reconstructed(calls: Calls, subject: Subject) -> ItemResult | None:
+    preset, caption = subject.config.editing, subject.caption
+    request = ReconstructRequest(items=[ReconstructItem(image=subject.image, caption=caption)], preset=preset)
+    made = (await calls.ask("editor", calls.services.editor.reconstruct, request))[0].unwrap()
     return ItemResult(
         image=made.image, caption=caption, psnr_db=made.psnr_db, preset=preset, cost=own_cost(made.cost)
     )
 
 
-async def _edited_to_itself(
-    attempt: Attempt, source: LeasedItem, caption: str, services: Services
-) -> ItemResult | None:
-    preset = attempt.config.editing
+async def _edited_to_itself(calls: Calls, subject: Subject) -> ItemResult | None:
+    preset, caption = subject.config.editing, subject.caption
     strength = preset.sweep[:1]
-    asked = [EditItem(image=source.source_image, caption=caption, edited_caption=caption)]
+    asked = [EditItem(image=subject.image, caption=caption, edited_caption=caption)]
     request = EditRequest(items=asked, preset=preset, strength=strength)
-    response = await attempt.call("editor", services.editor.edit, request)
-    made = attempt.outcomes("editor", response)[0].unwrap()
-    attempt.add_shared_cost(response.cost, [made.cost])
+    made = (await calls.ask("editor", calls.services.editor.edit, request))[0].unwrap()
     cost = own_cost(made.cost)
     for variant in _checked_variants(made, strength):
         return ItemResult(
@@ -127,59 +115,52 @@ async def _edited_to_itself(
 
 
 async def edit(
-    attempt: Attempt,
-    source: LeasedItem,
-    caption: str,
+    calls: Calls,
+    subject: Subject,
     sweeps: Sequence[Sweep],
     values: tuple[float, ...],
-    services: Services,
+    drops: Drops,
     *,
     decoder: Decoder = "full",
 ) -> list[Sweep]:
-    """Add the images of each edit at ``values`` of its sweep; edits that fail are recorded and left out."""
-    evaluations = attempt.config.editing.most_evaluations(len(values))
+    """Add the images of each edit at ``values`` of its sweep; edits that fail are dropped."""
+    evaluations = subject.config.editing.most_evaluations(len(values))
     step = min(_MOST_EDITS, max(1, _MOST_EVALUATIONS // evaluations))
     chunks = [sweeps[start : start + step] for start in range(0, len(sweeps), step)]
     edited_chunks = await together(
-        _edit_chunk(attempt, source, caption, chunk, values, services, decoder) for chunk in chunks
+        _edit_chunk(calls, subject, chunk, values, drops, decoder) for chunk in chunks
     )
     return [sweep for chunk in edited_chunks for sweep in chunk]
 
 
 async def _edit_chunk(
-    attempt: Attempt,
-    source: LeasedItem,
-    caption: str,
+    calls: Calls,
+    subject: Subject,
     sweeps: Sequence[Sweep],
     values: tuple[float, ...],
-    services: Services,
+    drops: Drops,
     decoder: Decoder,
 ) -> list[Sweep]:
     captions = [sweep.kept.proposal.edited_caption for sweep in sweeps]
-    items = [EditItem(image=source.source_image, caption=caption, edited_caption=text) for text in captions]
-    order, edited_sweeps = attempt.config.editing.sweep, list[Sweep]()
-    async with attempt.fail_items_on_error([sweep.kept.item for sweep in sweeps]):
-        preset = attempt.config.editing
+    items = [EditItem(image=subject.image, caption=subject.caption, edited_caption=text) for text in captions]
+    preset, edited_sweeps = subject.config.editing, list[Sweep]()
+    with drops.on_error([sweep.kept.item for sweep in sweeps]):
         request = EditRequest(items=items, preset=preset, strength=values, decoder=decoder)
-        response = await attempt.call("editor", services.editor.edit, request)
         # A preview uses weights of its own, which are recorded in addition to the editor's.
         name = "editor" if decoder == "full" else "preview-decoder"
-        outcomes = attempt.outcomes(name, response)
-        attempt.add_shared_cost(
-            response.cost, [outcome.value.cost for outcome in outcomes if outcome.value is not None]
-        )
+        outcomes = await calls.ask("editor", calls.services.editor.edit, request, model=name)
         for sweep, outcome in zip(sweeps, outcomes, strict=True):
-            async with attempt.fail_items_on_error([sweep.kept.item]):
+            with drops.on_error([sweep.kept.item]):
                 edited = outcome.unwrap()
                 variants = [*sweep.variants, *_checked_variants(edited, values)]
                 if not variants:
                     worst = max(
                         edited.variants, key=lambda variant: variant.safety.score if variant.safety else 0
                     )
-                    await attempt.filtered(sweep.kept.item, SAFETY, flagged(worst.safety) or "")
+                    drops.filtered(sweep.kept.item, SAFETY, flagged(worst.safety) or "")
                     continue
                 # Always in the same order: equal scores then give equal choices.
-                variants.sort(key=lambda variant: order.index(variant.strength))
+                variants.sort(key=lambda variant: preset.sweep.index(variant.strength))
                 edited_sweeps.append(replace(sweep, variants=tuple(variants), cost=sweep.cost + edited.cost))
     return edited_sweeps
 

@@ -14,7 +14,7 @@ from counterpose_core.contract.findings import Screened
 from counterpose_core.statistics.coded import Floats, Ints, in_order, means_by
 from counterpose_core.stress_test.screening import Candidate, Change
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
-from counterpose_gateway.methods.stress_test.observations import Observation, observed
+from counterpose_gateway.methods.stress_test.observations.observations import Observation, observed
 from counterpose_gateway.summaries.columns import NONE
 
 BRIDGE = "…"

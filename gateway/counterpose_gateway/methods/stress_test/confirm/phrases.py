@@ -22,8 +22,8 @@ from counterpose_core.text.caption_diff import words
 from counterpose_core.types import EditType
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.columns.columns import words_of
-from counterpose_gateway.methods.stress_test.interventions import reworded
-from counterpose_gateway.methods.stress_test.observed_items import BRIDGE
+from counterpose_gateway.methods.stress_test.observations.observed_items import BRIDGE
+from counterpose_gateway.methods.stress_test.screen.interventions import reworded
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
 from counterpose_gateway.summaries.columns import NONE
 

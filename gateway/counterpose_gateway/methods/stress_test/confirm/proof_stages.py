@@ -14,11 +14,11 @@ from counterpose_core.contract.proofs import Proof
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.stress_test.confirmation import LEAST_REDRAWN, MOST_DRAWS
-from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN, CaptionedSources
+from counterpose_gateway.methods.stress_test.confirm.captioned import MOST_REDRAWN, CaptionedSources
+from counterpose_gateway.methods.stress_test.confirm.shots import Wanted, in_turns, planned_items
 from counterpose_gateway.methods.stress_test.division import MOST_FRESH, by_class, in_drawn_order
-from counterpose_gateway.methods.stress_test.interventions import reworded
-from counterpose_gateway.methods.stress_test.items import plan_captions
-from counterpose_gateway.methods.stress_test.shots import Wanted, in_turns, planned_items
+from counterpose_gateway.methods.stress_test.screen.interventions import reworded
+from counterpose_gateway.methods.stress_test.screen.items import plan_captions
 from counterpose_gateway.methods.stress_test.summary.joined_runs import change_of
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
 from counterpose_gateway.records.items import PlannedItem

@@ -22,13 +22,13 @@ from counterpose_core.errors import CounterposeError, ImagesOutsideSuite, LeaseL
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.stress_test.item_counts import edits_per_source
 from counterpose_core.types import FINAL_ITEM_STATES
-from counterpose_gateway.methods.stress_test.attempt import Attempt
 from counterpose_gateway.methods.stress_test.division import Division
-from counterpose_gateway.methods.stress_test.edits import Draft
-from counterpose_gateway.methods.stress_test.items import plan_items
-from counterpose_gateway.methods.stress_test.proposals import WrittenCaption, nats_per_token
-from counterpose_gateway.records.items import LeasedGroup, LeasedItem, PlannedItem
-from counterpose_gateway.runs.attempt import repeated
+from counterpose_gateway.methods.stress_test.screen.edits import Draft
+from counterpose_gateway.methods.stress_test.screen.items import plan_items
+from counterpose_gateway.methods.stress_test.screen.proposals import nats_per_token
+from counterpose_gateway.methods.stress_test.screen.subject import Subject
+from counterpose_gateway.records.items import LeasedGroup, PlannedItem
+from counterpose_gateway.runs.calls import Calls, repeated
 from counterpose_gateway.runs.method import UNDECIDED, Look
 from counterpose_gateway.services.ports import Services
 
@@ -48,25 +48,22 @@ _logger = logging.getLogger(__name__)
 
 
 async def record_fit(
-    attempt: Attempt,
-    source: LeasedItem,
-    caption: WrittenCaption,
-    control: Sequence[Draft],
-    services: Services,
+    calls: Calls, subject: Subject, nats: float | None, control: Sequence[Draft]
 ) -> list[Draft]:
-    """Return the reconstruction with what it and the caption say of the source; nothing fails by it."""
-    known = attempt.config.known_images
+    """Return the reconstruction with what it and the caption say of the source; nothing fails by it.
+
+    ``nats``: the caption's, of each token; None where the user wrote it.
+    """
+    known = subject.config.known_images
     if known is None or not control:
         return list(control)
     [draft] = control
-    image_text: float | None = None
     # The user's words are not the captioner's, and neither its doubts nor CLIP's are about the image then.
-    if caption.nats_per_token is not None:
-        image_text = await _image_text(attempt, source, caption.text, draft.image, services)
+    image_text = None if nats is None else await _image_text(calls, subject, draft.image)
     fit = known.fit(
-        caption_nats=caption.nats_per_token,
+        caption_nats=nats,
         image_text=image_text,
-        psnr_db=draft.result.psnr_db if redraws_as_calibrated(attempt.config, known) else None,
+        psnr_db=draft.result.psnr_db if redraws_as_calibrated(subject.config, known) else None,
     )
     return [Draft(draft.item, draft.result.model_copy(update={"suite_fit": fit}))]
 
@@ -77,18 +74,16 @@ def redraws_as_calibrated(config: StressTestConfig, known: KnownImages) -> bool:
     return (backend, config.request.preset) == (known.backend, known.preset)
 
 
-async def _image_text(
-    attempt: Attempt, source: LeasedItem, caption: str, redrawn: str, services: Services
-) -> float | None:
+async def _image_text(calls: Calls, subject: Subject, redrawn: str) -> float | None:
+    asked = ScoreRequest(items=[_as_it_is(subject.image, redrawn, subject.caption)])
     try:
-        asked = ScoreRequest(items=[_as_it_is(source.source_image, redrawn, caption)])
-        response = await repeated(lambda: attempt.call("scorer", services.scorer.score, asked))
-        attempt.add_shared_cost(response.cost)
-        return attempt.outcomes("scorer", response)[0].unwrap().text_original
+        outcomes = await repeated(lambda: calls.ask("scorer", calls.services.scorer.score, asked))
+        return outcomes[0].unwrap().text_original
     except LeaseLost:
         raise
     except CounterposeError as error:
-        _logger.warning("how source %s fits its caption is left out: %s", source.item_group, error.detail)
+        source = subject.source.item_group
+        _logger.warning("how source %s fits its caption is left out: %s", source, error.detail)
         return None
 
 

@@ -10,7 +10,12 @@ from counterpose_core.contract.confirmation import ConfirmationScope
 from counterpose_core.statistics.bootstrap import mean_by_source
 from counterpose_core.stress_test.confirmation import PairColumns
 from counterpose_core.stress_test.screening import Change, WordingKey
-from counterpose_gateway.methods.stress_test.observations import REPEATED_DRAW, Draws, Observation, Place
+from counterpose_gateway.methods.stress_test.observations.observations import (
+    REPEATED_DRAW,
+    Draws,
+    Observation,
+    Place,
+)
 from counterpose_gateway.reports.reasons import CONTROL
 
 LOOK_STAGE = 2

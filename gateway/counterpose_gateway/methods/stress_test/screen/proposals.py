@@ -13,11 +13,12 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BadBackendOutput
 from counterpose_core.text.caption_diff import Difference, Span, difference
 from counterpose_core.types import EditType
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.items import slots_per_type
+from counterpose_gateway.methods.stress_test.screen.items import slots_per_type
+from counterpose_gateway.methods.stress_test.screen.subject import Subject
 from counterpose_gateway.records.items import LeasedItem
+from counterpose_gateway.runs.calls import Calls
+from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.runs.seeds import derive_seed
-from counterpose_gateway.services.ports import Services
 
 _SPARE_VARIANTS = 7
 """Most subject edits a language model proposes swap the class itself and are dropped."""
@@ -36,6 +37,11 @@ class Slot:
     number: int
     variants: int
 
+    def among(self, items: Sequence[LeasedItem]) -> list[LeasedItem]:
+        """Return its item, or nothing if another worker holds it."""
+        wanted = ("placebo" if self.edit_type is None else "edit", self.edit_type, self.number)
+        return [item for item in items if (item.kind, item.edit_type, item.slot) == wanted]
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -43,6 +49,11 @@ class Proposal:
 
     edited_caption: str
     words: Difference
+
+    @classmethod
+    def of(cls, caption: str, edited: str) -> Proposal:
+        """Compare both captions."""
+        return cls(edited, difference(caption, edited))
 
     @property
     def key(self) -> str:
@@ -74,7 +85,7 @@ class WrittenCaption:
     nats_per_token: float | None = None
 
 
-async def write_caption(attempt: Attempt, source: LeasedItem, services: Services) -> WrittenCaption:
+async def write_caption(calls: Calls, source: LeasedItem) -> WrittenCaption:
     """Return the user's caption of the source, or the captioner's.
 
     Raises:
@@ -83,9 +94,7 @@ async def write_caption(attempt: Attempt, source: LeasedItem, services: Services
     if source.caption is not None:
         return WrittenCaption(source.caption)
     request = CaptionRequest(items=[CaptionItem(image=source.source_image, label=source.label)])
-    response = await attempt.call("captioner", services.captioner.caption, request)
-    caption = attempt.outcomes("captioner", response)[0].unwrap()
-    attempt.add_shared_cost(response.cost)
+    caption = (await calls.ask("captioner", calls.services.captioner.caption, request))[0].unwrap()
     text = caption.text.strip()
     if not text:
         raise BadBackendOutput("the captioner returned an empty caption")
@@ -100,29 +109,28 @@ def nats_per_token(caption: Caption) -> float | None:
 
 
 async def draw_proposals(
-    attempt: Attempt, source: LeasedItem, caption: str, services: Services
-) -> dict[Slot, list[Proposal]]:
+    calls: Calls, subject: Subject, items: Sequence[LeasedItem]
+) -> tuple[dict[Slot, list[Proposal]], Drops]:
     """Ask for edits of the caption, with a separate seed for each planned slot, the placebo last.
 
-    All slots of the plan are drawn, ours or not, so that a slot tried again alone finds what it
+    All slots of the plan are drawn, those of ``items`` or not, so that a slot tried again alone finds what it
     would have found among the others.
     """
-    items = [item for item in attempt.open if item.kind in ("edit", "placebo")]
+    drawn, drops = dict[Slot, list[Proposal]](), Drops()
     if not items:
-        return {}
-    slots = _planned_slots(attempt.config, source.item_group)
+        return drawn, drops
+    slots = _planned_slots(subject.config, subject.source.item_group)
     if all(item.instruction is not None for item in items):
         # A confirmation proposes no edits: it has one placebo for each place, a draw's in a slot of its own.
         slots = [Slot(None, item.slot, _PLACEBO_VARIANTS) for item in items]
-    request = PerturbRequest(items=[_ask(slot, source, caption, attempt.config) for slot in slots])
-    drawn: dict[Slot, list[Proposal]] = {}
-    async with attempt.fail_items_on_error(items):
-        response = await attempt.call("perturber", services.perturber.perturb, request)
-        outcomes = attempt.outcomes("perturber", response)
+    request = PerturbRequest(items=[_ask(slot, subject) for slot in slots])
+    with drops.on_error(items):
+        perturb = calls.services.perturber.perturb
+        outcomes = await calls.ask("perturber", perturb, request, is_costed=False)
         for slot, outcome in zip(slots, outcomes, strict=True):
-            async with attempt.fail_items_on_error(attempt.edit_items(slot.edit_type, slot.number)):
-                drawn[slot] = _read(caption, outcome.unwrap(), placebo=slot.edit_type is None)
-    return drawn
+            with drops.on_error(slot.among(items)):
+                drawn[slot] = _read(subject.caption, outcome.unwrap(), placebo=slot.edit_type is None)
+    return drawn, drops
 
 
 def _planned_slots(config: StressTestConfig, source_id: str) -> list[Slot]:
@@ -134,16 +142,16 @@ def _planned_slots(config: StressTestConfig, source_id: str) -> list[Slot]:
     return [*edits, Slot(None, 0, _PLACEBO_VARIANTS)]
 
 
-def _ask(slot: Slot, source: LeasedItem, caption: str, config: StressTestConfig) -> PerturbItem:
+def _ask(slot: Slot, subject: Subject) -> PerturbItem:
     kind = slot.edit_type or "placebo"
     # A seed per slot: an additional slot changes no other slot's draw.
-    seed = derive_seed(config.request.seed, source.item_group, kind, slot.number)
-    return PerturbItem(caption=caption, perturbation_type=kind, n=slot.variants, seed=seed)
+    seed = derive_seed(subject.config.request.seed, subject.source.item_group, kind, slot.number)
+    return PerturbItem(caption=subject.caption, perturbation_type=kind, n=slot.variants, seed=seed)
 
 
 def _read(caption: str, perturbations: Perturbations, *, placebo: bool) -> list[Proposal]:
     texts = (_plausible("perturber", edit.edited_caption.strip()) for edit in perturbations.edits)
-    proposals = [Proposal(text, difference(caption, text)) for text in texts if text]
+    proposals = [Proposal.of(caption, text) for text in texts if text]
     return [proposal for proposal in proposals if placebo or not proposal.words.is_empty]
 
 

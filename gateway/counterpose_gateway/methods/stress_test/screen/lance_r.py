@@ -12,15 +12,15 @@ from counterpose_core.contract.base import MAX_BATCH, Outcome
 from counterpose_core.contract.scorer import FilledMask, FillMaskItem, FillMaskRequest
 from counterpose_core.errors import BadBackendOutput, InvalidRequest
 from counterpose_core.stress_test.filters import names_label
-from counterpose_core.text.caption_diff import Word, difference, words
+from counterpose_core.text.caption_diff import Word, words
 from counterpose_core.text.stop_words import STOP_WORDS
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.proposals import Proposal
-from counterpose_gateway.methods.stress_test.text_filters import KeptEdit
+from counterpose_gateway.methods.stress_test.screen.proposals import Proposal
+from counterpose_gateway.methods.stress_test.screen.subject import Subject
+from counterpose_gateway.methods.stress_test.screen.text_filters import KeptEdit
 from counterpose_gateway.records.items import LeasedItem
-from counterpose_gateway.runs.attempt import together
+from counterpose_gateway.runs.calls import Calls, together
+from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.runs.seeds import derive_seed
-from counterpose_gateway.services.ports import Services
 
 _MOST_WORDS = 8
 """Words of a caption that a slot tries; in real captions the first nearly always gives an edit."""
@@ -71,83 +71,69 @@ def _may_go(word: Word, label: str) -> bool:
 
 
 async def replace_random_words(
-    attempt: Attempt, source: LeasedItem, caption: str, services: Services
-) -> list[KeptEdit]:
-    """Fill each open LANCE-R slot with a replaced word that no earlier slot of LANCE-R has.
+    calls: Calls, subject: Subject, items: Sequence[LeasedItem]
+) -> tuple[list[KeptEdit], Drops]:
+    """Fill each LANCE-R slot with a replaced word that no earlier slot of LANCE-R has.
 
-    All slots of the plan are drawn, ours or not, so that a slot tried again alone finds what it would
-    have found among the others. LANCE's text filters do not apply, and its edits are not looked at: the
+    All slots of the plan are drawn, those of ``items`` or not, so that a slot tried again alone finds what it
+    would have found among the others. LANCE's text filters do not apply, and its edits are not looked at: the
     baseline is drawn as if they did not exist. A slot for which no word gives anything is filtered as
     ``no-edit``.
     """
-    items = [item for item in attempt.open if item.kind == "lance-r"]
+    kept, drops = list[KeptEdit](), Drops()
     if not items:
-        return []
-    kept: list[KeptEdit] = []
+        return kept, drops
     # All slots fail together: a slot skipped over a failure would leave its words to the next.
-    async with attempt.fail_items_on_error(items):
-        places = replaceable(caption, source.label)
-        tries = _tries(attempt, source, places)
-        answers = dict(zip(tries, await _fill(attempt, source, caption, tries, services), strict=True))
-        chosen = _choose(attempt, caption, source.label, answers)
+    with drops.on_error(items):
+        tries = _tries(subject)
+        answers = dict(zip(tries, await _fill(calls, subject, tries), strict=True))
+        chosen = _choose(subject, answers)
         for item in items:
             proposal = chosen.get(item.slot)
             if proposal is not None:
                 kept.append(KeptEdit(item, proposal))
                 continue
-            tried = ", ".join(
-                repr(attempted.place.word) for attempted in tries if attempted.slot == item.slot
-            )
+            tried = ", ".join(repr(each.place.word) for each in tries if each.slot == item.slot)
             detail = f"no new word for {tried}" if tried else "the caption has no word to replace"
-            await attempt.filtered(item, "no-edit", detail)
-    return kept
+            drops.filtered(item, "no-edit", detail)
+    return kept, drops
 
 
-def _tries(attempt: Attempt, source: LeasedItem, places: Sequence[Place]) -> list[_Try]:
+def _tries(subject: Subject) -> list[_Try]:
     """For each planned slot its own random order of the words, cut off after the last useful try."""
-    request = attempt.config.request
+    request, places = subject.config.request, replaceable(subject.caption, subject.label)
     tries: list[_Try] = []
     for slot in range(request.lance_r_edits_per_image):
-        generator = np.random.default_rng(derive_seed(request.seed, source.item_group, "lance-r", slot))
-        order = generator.permutation(len(places)).tolist()
+        seed = derive_seed(request.seed, subject.source.item_group, "lance-r", slot)
+        order = np.random.default_rng(seed).permutation(len(places)).tolist()
         tries += [_Try(slot, places[index]) for index in order[:_MOST_WORDS]]
     return tries
 
 
-async def _fill(
-    attempt: Attempt, source: LeasedItem, caption: str, tries: Sequence[_Try], services: Services
-) -> list[Outcome[FilledMask]]:
-    asked = [_ask(attempt, source, caption, attempted) for attempted in tries]
-    chunks = [asked[start : start + MAX_BATCH] for start in range(0, len(asked), MAX_BATCH)]
-    answered = await together(_fill_chunk(attempt, chunk, services) for chunk in chunks)
+async def _fill(calls: Calls, subject: Subject, tries: Sequence[_Try]) -> list[Outcome[FilledMask]]:
+    asked = [_ask(subject, attempted) for attempted in tries]
+    fill, chunks = calls.services.scorer.fill_mask, range(0, len(asked), MAX_BATCH)
+    requests = (FillMaskRequest(items=asked[start : start + MAX_BATCH]) for start in chunks)
+    answered = await together(calls.ask("scorer", fill, each, model="masked-lm") for each in requests)
     return [outcome for outcomes in answered for outcome in outcomes]
 
 
-def _ask(attempt: Attempt, source: LeasedItem, caption: str, attempted: _Try) -> FillMaskItem:
-    names = (source.item_group, "lance-r", attempted.slot, attempted.place.position)
-    seed = derive_seed(attempt.config.request.seed, *names)
-    return FillMaskItem(text=caption, position=attempted.place.position, n=_PROPOSED, seed=seed)
+def _ask(subject: Subject, attempted: _Try) -> FillMaskItem:
+    names = (subject.source.item_group, "lance-r", attempted.slot, attempted.place.position)
+    seed = derive_seed(subject.config.request.seed, *names)
+    return FillMaskItem(text=subject.caption, position=attempted.place.position, n=_PROPOSED, seed=seed)
 
 
-async def _fill_chunk(
-    attempt: Attempt, items: list[FillMaskItem], services: Services
-) -> list[Outcome[FilledMask]]:
-    response = await attempt.call("scorer", services.scorer.fill_mask, FillMaskRequest(items=items))
-    return attempt.outcomes("masked-lm", response)
-
-
-def _choose(
-    attempt: Attempt, caption: str, label: str, answers: Mapping[_Try, Outcome[FilledMask]]
-) -> dict[int, Proposal]:
+def _choose(subject: Subject, answers: Mapping[_Try, Outcome[FilledMask]]) -> dict[int, Proposal]:
     """Each slot's first new word that leaves the label alone and makes an edit no earlier slot has."""
     chosen: dict[int, Proposal] = {}
     taken: set[str] = set()
-    for slot in range(attempt.config.request.lance_r_edits_per_image):
+    for slot in range(subject.config.request.lance_r_edits_per_image):
         mine = [
             (attempted.place, outcome) for attempted, outcome in answers.items() if attempted.slot == slot
         ]
-        edits = (edit for place, outcome in mine for edit in _edits(caption, place, outcome))
-        usable = (edit for edit in edits if not names_label(edit.removed, edit.added, label))
+        edits = (edit for place, outcome in mine for edit in _edits(subject.caption, place, outcome))
+        usable = (edit for edit in edits if not names_label(edit.removed, edit.added, subject.label))
         proposal = next((edit for edit in usable if edit.key not in taken), None)
         if proposal is not None:
             taken.add(proposal.key)
@@ -170,6 +156,6 @@ def _edits(caption: str, place: Place, outcome: Outcome[FilledMask]) -> Iterator
         if [token.text for token in words(word)] != [word]:
             raise BadBackendOutput(f"the masked language model proposed {word!r}, which is not a word")
         edited = caption[: place.start] + word + caption[place.end :]
-        proposal = Proposal(edited, difference(caption, edited))
+        proposal = Proposal.of(caption, edited)
         if not proposal.words.is_empty:
             yield proposal

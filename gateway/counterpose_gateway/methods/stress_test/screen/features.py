@@ -19,11 +19,9 @@ from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedTextsRequest
 from counterpose_core.errors import CounterposeError, LeaseLost
 from counterpose_core.images.clip_metrics import unit
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.edits import Draft
+from counterpose_gateway.methods.stress_test.screen.edits import Draft
 from counterpose_gateway.records.items import LeasedItem
-from counterpose_gateway.runs.attempt import repeated, together
-from counterpose_gateway.services.ports import Services
+from counterpose_gateway.runs.calls import Calls, repeated, together
 
 CLIP, LANGUAGE_MODEL = "clip", "language-model"
 """Keys in a result's ``models`` for the embedder of image and words, and for the caption's language model."""
@@ -34,33 +32,24 @@ V = TypeVar("V")
 _logger = logging.getLogger(__name__)
 
 
-async def record_features(
-    attempt: Attempt, source: LeasedItem, drafts: Sequence[Draft], services: Services
-) -> list[Draft]:
+async def record_features(calls: Calls, source: LeasedItem, drafts: Sequence[Draft]) -> list[Draft]:
     """Return the drafts with everything that could be measured; each image, word and caption once.
 
     Drafts of a confirmation stay as they are: no figure of the summary needs their features.
     """
     if all(draft.item.instruction is not None for draft in drafts):
         return list(drafts)
-    results = [draft.result for draft in drafts]
+    scorer, results = calls.services.scorer, [draft.result for draft in drafts]
 
-    async def see(images: list[str]) -> Mapping[str, Outcome[Embedding]]:
-        response = await attempt.call(
-            "scorer", services.scorer.embed_images, EmbedImagesRequest(images=images)
-        )
-        attempt.add_shared_cost(response.cost)
-        return dict(zip(images, attempt.outcomes(CLIP, response), strict=True))
+    async def see(images: list[str]) -> list[Outcome[Embedding]]:
+        return await calls.ask("scorer", scorer.embed_images, EmbedImagesRequest(images=images), model=CLIP)
 
-    async def read(texts: list[str]) -> Mapping[str, Outcome[Embedding]]:
-        response = await attempt.call("scorer", services.scorer.embed_texts, EmbedTextsRequest(texts=texts))
-        attempt.add_shared_cost(response.cost)
-        return dict(zip(texts, attempt.outcomes(CLIP, response), strict=True))
+    async def read(texts: list[str]) -> list[Outcome[Embedding]]:
+        return await calls.ask("scorer", scorer.embed_texts, EmbedTextsRequest(texts=texts), model=CLIP)
 
-    async def weigh(texts: list[str]) -> Mapping[str, Outcome[TextLikelihood]]:
-        request = LikelihoodsRequest(texts=texts)
-        response = await attempt.call("perturber", services.perturber.likelihoods, request)
-        return dict(zip(texts, attempt.outcomes(LANGUAGE_MODEL, response), strict=True))
+    async def weigh(texts: list[str]) -> list[Outcome[TextLikelihood]]:
+        likelihoods, request = calls.services.perturber.likelihoods, LikelihoodsRequest(texts=texts)
+        return await calls.ask("perturber", likelihoods, request, model=LANGUAGE_MODEL, is_costed=False)
 
     refs = [source.source_image, *(result.image for result in results)]
     phrases = [phrase for result in results for phrase in (_text(result.removed), _text(result.added))]
@@ -70,7 +59,7 @@ async def record_features(
 
 
 async def _measured(
-    call: Callable[[list[str]], Awaitable[Mapping[str, Outcome[T]]]],
+    call: Callable[[list[str]], Awaitable[list[Outcome[T]]]],
     names: Iterable[str],
     read: Callable[[T], V],
 ) -> dict[str, V]:
@@ -86,7 +75,7 @@ async def _measured(
         except CounterposeError as error:
             _logger.warning("%d records are left out: %s", len(chunk), error.detail)
             continue
-        for name, outcome in outcomes.items():
+        for name, outcome in zip(chunk, outcomes, strict=True):
             try:
                 values[name] = read(outcome.unwrap())
             except CounterposeError as error:

@@ -25,17 +25,17 @@ from counterpose_core.stress_test.confirmation import (
 from counterpose_core.stress_test.conjunctions import Conjunction, chosen_conjunctions
 from counterpose_core.stress_test.screening import MOST_REDRAWN as MOST_HYPOTHESES
 from counterpose_core.stress_test.screening import has_plenty
-from counterpose_gateway.methods.stress_test.captioned import MOST_REDRAWN, CaptionedSources
-from counterpose_gateway.methods.stress_test.conjunction_pairs import (
+from counterpose_gateway.methods.stress_test.confirm.captioned import MOST_REDRAWN, CaptionedSources
+from counterpose_gateway.methods.stress_test.confirm.phrases import Phrases, fitting_conjunctions
+from counterpose_gateway.methods.stress_test.confirm.shots import redraw_hash
+from counterpose_gateway.methods.stress_test.observations.conjunction_pairs import (
     PARTS,
     ChosenConjunction,
     conjunctions_of,
 )
-from counterpose_gateway.methods.stress_test.interventions import reworded_twice
-from counterpose_gateway.methods.stress_test.items import items_hash
-from counterpose_gateway.methods.stress_test.observations import Observation, Place
-from counterpose_gateway.methods.stress_test.phrases import Phrases, fitting_conjunctions
-from counterpose_gateway.methods.stress_test.shots import redraw_hash
+from counterpose_gateway.methods.stress_test.observations.observations import Observation, Place
+from counterpose_gateway.methods.stress_test.screen.interventions import reworded_twice
+from counterpose_gateway.methods.stress_test.screen.items import items_hash
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems, screened_groups
 from counterpose_gateway.records.items import PlannedItem
 

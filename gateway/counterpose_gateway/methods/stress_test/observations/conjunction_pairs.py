@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from counterpose_core.contract.confirmation import ConfirmationScope, ShownConditions
 from counterpose_core.stress_test.confirmation import PairColumns, is_futile
 from counterpose_core.stress_test.conjunctions import Condition, Conjunction
-from counterpose_gateway.methods.stress_test.fresh_pairs import LOOK_STAGE, FreshPair, pair_columns
-from counterpose_gateway.methods.stress_test.observations import Draws, Observation, Place
+from counterpose_gateway.methods.stress_test.observations.fresh_pairs import (
+    LOOK_STAGE,
+    FreshPair,
+    pair_columns,
+)
+from counterpose_gateway.methods.stress_test.observations.observations import Draws, Observation, Place
 
 PARTS: tuple[ShownConditions, ...] = ("first", "second", "both")
 """The images of one pair: each condition alone, and both."""

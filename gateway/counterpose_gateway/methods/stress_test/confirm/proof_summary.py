@@ -10,7 +10,7 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.stress_test.proof import Evidence
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.methods.stress_test.outlook import Outlook, outlook_of
+from counterpose_gateway.methods.stress_test.confirm.outlook import Outlook, outlook_of
 from counterpose_gateway.methods.stress_test.summary.headline import headline
 from counterpose_gateway.methods.stress_test.summary.joined_runs import (
     JoinedFinding,

@@ -16,8 +16,8 @@ from counterpose_core.stress_test.confirmation import (
 )
 from counterpose_core.stress_test.screening import Change, WordingKey, wording_key
 from counterpose_core.stress_test.wordings import LEAST_PAIRS
-from counterpose_gateway.methods.stress_test.interventions import reworded
-from counterpose_gateway.methods.stress_test.observations import Observation, Place
+from counterpose_gateway.methods.stress_test.observations.observations import Observation, Place
+from counterpose_gateway.methods.stress_test.screen.interventions import reworded
 from counterpose_gateway.runs.seeds import derive_seed
 
 BLOCK = 3 * LEAST_PAIRS // 2

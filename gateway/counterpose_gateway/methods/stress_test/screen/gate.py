@@ -11,11 +11,10 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BadBackendOutput
 from counterpose_core.stress_test.filters import GATE_REASONS, LANCE_R_REASONS, Choice, GateReason, choose
 from counterpose_core.types import ItemKind
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.edits import Sweep, Variant
-from counterpose_gateway.records.items import LeasedItem
-from counterpose_gateway.runs.attempt import together
-from counterpose_gateway.services.ports import Services
+from counterpose_gateway.methods.stress_test.screen.edits import Sweep, Variant
+from counterpose_gateway.methods.stress_test.screen.subject import Subject
+from counterpose_gateway.runs.calls import Calls, together
+from counterpose_gateway.runs.drops import Drops
 
 _MOST_SCORES = 64
 # Cosines of float32 vectors, clipped or not, come out a little over 1.
@@ -39,14 +38,12 @@ def judge(sweep: Sweep, config: StressTestConfig) -> Choice:
     return choose(scored, config.gate, config.request.selection, CRITERIA[sweep.kept.item.kind])
 
 
-async def score(
-    attempt: Attempt, source: LeasedItem, caption: str, sweeps: Sequence[Sweep], services: Services
-) -> list[Sweep]:
-    """Score all variants that have no scores yet; edits that fail at it are recorded and left out."""
+async def score(calls: Calls, subject: Subject, sweeps: Sequence[Sweep], drops: Drops) -> list[Sweep]:
+    """Score all variants that have no scores yet; edits that fail at it are dropped."""
     # An edit is never split: the choice needs all of its scores at once.
     step = _MOST_SCORES // max((len(_unscored(sweep)) for sweep in sweeps), default=1)
     chunks = [sweeps[start : start + step] for start in range(0, len(sweeps), step)]
-    scored = await together(_score_chunk(attempt, source, caption, chunk, services) for chunk in chunks)
+    scored = await together(_score_chunk(calls, subject, chunk, drops) for chunk in chunks)
     return [sweep for chunk in scored for sweep in chunk]
 
 
@@ -54,18 +51,14 @@ def _unscored(sweep: Sweep) -> list[Variant]:
     return [variant for variant in sweep.variants if variant.scores is None]
 
 
-async def _score_chunk(
-    attempt: Attempt, source: LeasedItem, caption: str, sweeps: Sequence[Sweep], services: Services
-) -> list[Sweep]:
-    asked = [_score_item(source, caption, sweep, variant) for sweep in sweeps for variant in _unscored(sweep)]
+async def _score_chunk(calls: Calls, subject: Subject, sweeps: Sequence[Sweep], drops: Drops) -> list[Sweep]:
+    asked = [_score_item(subject, sweep, variant) for sweep in sweeps for variant in _unscored(sweep)]
     scored: list[Sweep] = []
-    async with attempt.fail_items_on_error([sweep.kept.item for sweep in sweeps]):
-        response = await attempt.call("scorer", services.scorer.score, ScoreRequest(items=asked))
-        outcomes = iter(attempt.outcomes("scorer", response))
-        attempt.add_shared_cost(response.cost)
+    with drops.on_error([sweep.kept.item for sweep in sweeps]):
+        outcomes = iter(await calls.ask("scorer", calls.services.scorer.score, ScoreRequest(items=asked)))
         for sweep in sweeps:
             answered = [next(outcomes) for _ in _unscored(sweep)]
-            async with attempt.fail_items_on_error([sweep.kept.item]):
+            with drops.on_error([sweep.kept.item]):
                 scored.append(_with_scores(sweep, [_checked(outcome.unwrap()) for outcome in answered]))
     return scored
 
@@ -79,12 +72,12 @@ def _with_scores(sweep: Sweep, scores: Sequence[EditScores]) -> Sweep:
     return replace(sweep, variants=tuple(variants))
 
 
-def _score_item(source: LeasedItem, caption: str, sweep: Sweep, variant: Variant) -> ScoreItem:
+def _score_item(subject: Subject, sweep: Sweep, variant: Variant) -> ScoreItem:
     proposal = sweep.kept.proposal
     return ScoreItem(
-        original=source.source_image,
+        original=subject.image,
         edited=variant.image,
-        caption=caption,
+        caption=subject.caption,
         edited_caption=proposal.edited_caption,
         removed=proposal.words.removed_text,
         added=proposal.words.added_text,

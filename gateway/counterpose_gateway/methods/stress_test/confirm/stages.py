@@ -27,9 +27,14 @@ from counterpose_core.stress_test.screening import (
     with_pairs,
 )
 from counterpose_core.types import EDIT_TYPES, EditType
-from counterpose_gateway.methods.stress_test.captioned import CaptionedSources, Showing
-from counterpose_gateway.methods.stress_test.conjunctions import BUDGET_PARTS, further_items, look_items
-from counterpose_gateway.methods.stress_test.fresh_pairs import (
+from counterpose_gateway.methods.stress_test.confirm.captioned import CaptionedSources, Showing
+from counterpose_gateway.methods.stress_test.confirm.conjunctions import (
+    BUDGET_PARTS,
+    further_items,
+    look_items,
+)
+from counterpose_gateway.methods.stress_test.confirm.shots import Wanted, in_turns, planned_items
+from counterpose_gateway.methods.stress_test.observations.fresh_pairs import (
     LOOK_STAGE,
     ChosenChange,
     Suspicion,
@@ -37,9 +42,8 @@ from counterpose_gateway.methods.stress_test.fresh_pairs import (
     fresh_placebos,
     suspicions,
 )
-from counterpose_gateway.methods.stress_test.observations import Observation, Place
-from counterpose_gateway.methods.stress_test.observed_items import ScreenedGroup
-from counterpose_gateway.methods.stress_test.shots import Wanted, in_turns, planned_items
+from counterpose_gateway.methods.stress_test.observations.observations import Observation, Place
+from counterpose_gateway.methods.stress_test.observations.observed_items import ScreenedGroup
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems, screened_groups
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.recorded_items import RecordedItem

@@ -9,9 +9,9 @@ from counterpose_core.blobs import cache_key
 from counterpose_core.contract.confirmation import Instruction, SuspectedChange
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.stress_test.screening import Change
-from counterpose_gateway.methods.stress_test.captioned import Showing
-from counterpose_gateway.methods.stress_test.items import items_hash
-from counterpose_gateway.methods.stress_test.observations import Observation, Place
+from counterpose_gateway.methods.stress_test.confirm.captioned import Showing
+from counterpose_gateway.methods.stress_test.observations.observations import Observation, Place
+from counterpose_gateway.methods.stress_test.screen.items import items_hash
 from counterpose_gateway.records.items import PlannedItem
 
 

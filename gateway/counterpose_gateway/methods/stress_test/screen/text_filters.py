@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from counterpose_core.contract.base import Outcome
 from counterpose_core.contract.scorer import Embedding, EmbedTextsRequest
 from counterpose_core.contract.stress_test_thresholds import TextScores, WordSimilarities
-from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BadBackendOutput, NumericalFailure
 from counterpose_core.images.clip_metrics import Vectors, unit
 from counterpose_core.stress_test.filters import TextVerdict, names_label, text_filter
 from counterpose_core.stress_test.subjective import subjective_word
 from counterpose_core.text.word_policy import policy_of
-from counterpose_gateway.methods.stress_test.attempt import Attempt
-from counterpose_gateway.methods.stress_test.proposals import Proposal, Slot
+from counterpose_gateway.methods.stress_test.screen.proposals import Proposal, Slot
+from counterpose_gateway.methods.stress_test.screen.subject import Subject
 from counterpose_gateway.records.items import LeasedItem
-from counterpose_gateway.runs.attempt import together
-from counterpose_gateway.services.ports import Services
+from counterpose_gateway.runs.calls import Calls, together
+from counterpose_gateway.runs.drops import Drops
 
 DUPLICATE = "duplicate-edit"
 """The reason of a slot whose proposals pass but were taken by earlier slots."""
@@ -39,32 +38,31 @@ class KeptEdit:
 
 
 async def keep_edits(
-    attempt: Attempt, label: str, drawn: Mapping[Slot, Sequence[Proposal]], services: Services
-) -> list[KeptEdit]:
-    """Fill each open slot with its first proposal that passes and that no earlier slot has taken.
+    calls: Calls, subject: Subject, drawn: Mapping[Slot, Sequence[Proposal]], items: Sequence[LeasedItem]
+) -> tuple[list[KeptEdit], Drops]:
+    """Fill the slot of each item with its first proposal that passes and that no earlier slot has taken.
 
     An empty slot is filtered with its first proposal's reason, or with ``no-edit`` without a proposal.
     """
-    embedded = await _embed(attempt, label, drawn, services)
-    taken: set[str] = set()
-    kept: list[KeptEdit] = []
+    kept, drops, taken = list[KeptEdit](), Drops(), set[str]()
+    embedded: Embedded = {}
+    with drops.on_error([item for item in items if item.kind == "edit"]):
+        embedded = await _embed(calls, subject.label, drawn)
     # In the order of the plan: an earlier slot keeps its edit when a later one is retried.
     for slot, proposals in drawn.items():
-        items = attempt.edit_items(slot.edit_type, slot.number)
-        async with attempt.fail_items_on_error(items):
-            usable, verdicts = _first_usable(slot, proposals, label, embedded, attempt.config, taken)
+        own = slot.among(items)
+        with drops.on_error(own):
+            usable, verdicts = _first_usable(slot, proposals, subject, embedded, taken)
             if usable is None:
-                await _drop(attempt, items, [verdict.reason or DUPLICATE for verdict in verdicts])
+                _drop(drops, own, [verdict.reason or DUPLICATE for verdict in verdicts])
                 continue
             taken.add(usable.key)
             scores = None if slot.edit_type is None else _scores(verdicts)
-            kept += [KeptEdit(item, usable, scores) for item in items]
-    return kept
+            kept += [KeptEdit(item, usable, scores) for item in own]
+    return kept, drops
 
 
-async def _embed(
-    attempt: Attempt, label: str, drawn: Mapping[Slot, Sequence[Proposal]], services: Services
-) -> Embedded:
+async def _embed(calls: Calls, label: str, drawn: Mapping[Slot, Sequence[Proposal]]) -> Embedded:
     # Placebos are not embedded: they keep the meaning by design.
     edits = [edit for slot, proposals in drawn.items() if slot.edit_type is not None for edit in proposals]
     # Each text once: many proposals of a source share their words.
@@ -73,19 +71,14 @@ async def _embed(
         return {}
     chunks = [list(texts)[start : start + _MOST_TEXTS] for start in range(0, len(texts), _MOST_TEXTS)]
     embedded: dict[str, Outcome[Embedding]] = {}
-    async with attempt.fail_items_on_error([item for item in attempt.open if item.kind == "edit"]):
-        for answer in await together(_embed_chunk(attempt, chunk, services) for chunk in chunks):
-            embedded |= answer
+    for answer in await together(_embed_chunk(calls, chunk) for chunk in chunks):
+        embedded |= answer
     return embedded
 
 
-async def _embed_chunk(
-    attempt: Attempt, texts: list[str], services: Services
-) -> dict[str, Outcome[Embedding]]:
+async def _embed_chunk(calls: Calls, texts: list[str]) -> dict[str, Outcome[Embedding]]:
     request = EmbedTextsRequest(texts=texts, encoder="sentence")
-    response = await attempt.call("scorer", services.scorer.embed_texts, request)
-    attempt.add_shared_cost(response.cost)
-    outcomes = attempt.outcomes("sentence", response)
+    outcomes = await calls.ask("scorer", calls.services.scorer.embed_texts, request, model="sentence")
     lengths = {len(outcome.value.vector) for outcome in outcomes if outcome.value is not None}
     if len(lengths) > 1:
         raise BadBackendOutput(f"the sentence encoder returned vectors of lengths {sorted(lengths)}")
@@ -93,17 +86,12 @@ async def _embed_chunk(
 
 
 def _first_usable(
-    slot: Slot,
-    proposals: Sequence[Proposal],
-    label: str,
-    embedded: Embedded,
-    config: StressTestConfig,
-    taken: set[str],
+    slot: Slot, proposals: Sequence[Proposal], subject: Subject, embedded: Embedded, taken: set[str]
 ) -> tuple[Proposal | None, list[TextVerdict]]:
     """The first proposal that passes and is free, and the verdicts on those up to it."""
     verdicts: list[TextVerdict] = []
     for proposal in proposals:
-        verdicts.append(_judge(slot, proposal, label, embedded, config))
+        verdicts.append(_judge(slot, proposal, subject, embedded))
         if verdicts[-1].reason is None and proposal.key not in taken:
             return proposal, verdicts
     return None, verdicts
@@ -122,14 +110,13 @@ def _scores(verdicts: Sequence[TextVerdict]) -> TextScores:
     )
 
 
-def _judge(
-    slot: Slot, proposal: Proposal, label: str, embedded: Embedded, config: StressTestConfig
-) -> TextVerdict:
+def _judge(slot: Slot, proposal: Proposal, subject: Subject, embedded: Embedded) -> TextVerdict:
     """Name the filter that a proposal fails; a placebo keeps its meaning, so no filter compares its words.
 
     Raises:
         BackendError: the sentence encoder did not embed the words.
     """
+    config, label = subject.config, subject.label
     # Before any embedding: an edit that names the class fails, however distant its words are.
     if names_label(proposal.removed, proposal.added, label):
         return TextVerdict("label-in-edit")
@@ -149,16 +136,16 @@ def _judge(
     )
 
 
-async def drop_refused(attempt: Attempt, edits: Sequence[KeptEdit]) -> list[KeptEdit]:
+def drop_refused(subject: Subject, edits: Sequence[KeptEdit]) -> tuple[list[KeptEdit], Drops]:
     """Filter edits, whoever wrote them, whose caption has a word that the content policy refuses."""
-    policy, kept = policy_of(tuple(attempt.config.policy_words)), list[KeptEdit]()
+    policy, kept, drops = policy_of(tuple(subject.config.policy_words)), list[KeptEdit](), Drops()
     for edit in edits:
         phrase = policy.found(edit.proposal.edited_caption)
         if phrase is None:
             kept.append(edit)
         else:
-            await attempt.filtered(edit.item, "policy", f"the content policy refuses {phrase!r}")
-    return kept
+            drops.filtered(edit.item, "policy", f"the content policy refuses {phrase!r}")
+    return kept, drops
 
 
 def _vector(text: str, embedded: Embedded) -> Vectors:
@@ -171,8 +158,8 @@ def _vector(text: str, embedded: Embedded) -> Vectors:
         raise BadBackendOutput(f"the sentence encoder's embedding of {text!r}: {error.detail}") from error
 
 
-async def _drop(attempt: Attempt, items: Sequence[LeasedItem], reasons: Sequence[str]) -> None:
+def _drop(drops: Drops, items: Sequence[LeasedItem], reasons: Sequence[str]) -> None:
     counted = [f"{number} {reason}" for reason, number in Counter(reasons).items()]
     detail = f"{len(reasons)} proposals failed: {', '.join(counted)}" if reasons else "nothing was proposed"
     for item in items:
-        await attempt.filtered(item, reasons[0] if reasons else "no-edit", detail)
+        drops.filtered(item, reasons[0] if reasons else "no-edit", detail)
