@@ -22,6 +22,7 @@ from counterpose_core.errors import (
     NotFound,
     RunNotCancellable,
 )
+from counterpose_core.kinds import KINDS, unknown_kind
 from counterpose_core.types import FINAL_JOB_STATES, FINAL_RUN_STATES, JobState, RunKind
 from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.session import Session
@@ -277,7 +278,9 @@ class Jobs:
             connection.execute(update(schema.job_attempts).where(mine).values(values))
 
     def _waiting_job(self, connection: Connection, clusters: Collection[str]) -> str | None:
-        ours = or_(_jobs.cluster.in_(clusters), _jobs.state == "cancelling")
+        ours = or_(
+            and_(_jobs.cluster.in_(clusters), _jobs.kind.in_(list(KINDS))), _jobs.state == "cancelling"
+        )
         due = and_(schema.OPEN_JOBS, _jobs.look_at <= self._session.lease_time(), ours)
         row = rows.first(connection, select(_jobs.id).where(due).order_by(_jobs.look_at, _jobs.id))
         return None if row is None else str(row["id"])
@@ -329,6 +332,7 @@ def _attempts_of(connection: Connection, job_ids: list[str]) -> list[RowMapping]
 
 
 def _job(row: RowMapping, attempts: Iterable[RowMapping]) -> Job:
+    is_known = row["kind"] in KINDS or row["state"] in FINAL_JOB_STATES
     return Job(
         id=row["id"],
         cluster=row["cluster"],
@@ -339,7 +343,7 @@ def _job(row: RowMapping, attempts: Iterable[RowMapping]) -> Job:
         created_at=rows.known_moment(row["created_at"]),
         started_at=rows.moment(row["started_at"]),
         ended_at=rows.moment(row["ended_at"]),
-        message=row["message"],
+        message=row["message"] if is_known else unknown_kind(row["kind"]),
         problem=None if row["problem"] is None else Problem.model_validate(row["problem"]),
         attempts=[_attempt(attempt) for attempt in attempts if attempt["job_id"] == row["id"]],
     )

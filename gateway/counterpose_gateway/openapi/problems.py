@@ -126,7 +126,7 @@ OWN: Mapping[str, Errors] = {
     "POST /v1/datasets/{name}/sources": (*OF_IMAGES, DatasetNotReady, QuotaExceeded, UnknownDataset),
     "POST /v1/datasets/{name}/import/cancel": (UnknownDataset,),
     "POST /v1/datasets/{name}/import": (ClassMapMismatch, DatasetNotReady, ImportRefused, QuotaExceeded),
-    **{f"POST /v1/{KINDS[kind].path}": (*OF_PLANNING, *method.problems) for kind, method in METHODS.items()},
+    **{f"POST /v1/{KINDS[each.kind].path}": (*OF_PLANNING, *each.problems) for each in METHODS.values()},
     f"POST {RUN}/cancel": (RunNotCancellable,),
     f"POST {RUN}/resume": (QuotaExceeded, RunNotResumable),
     f"DELETE {RUN}": (RunNotDeletable,),

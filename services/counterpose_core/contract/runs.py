@@ -16,7 +16,7 @@ from counterpose_core.contract.scorer import EditScores
 from counterpose_core.contract.stress_test_thresholds import SweepScores, TextScores
 from counterpose_core.contract.suite_fit import SuiteFit
 from counterpose_core.text_form import TextForm
-from counterpose_core.types import BlobRef, Cost, EditType, ItemKind, ItemState, RunKind, RunState
+from counterpose_core.types import BlobRef, Cost, EditType, ItemState, RunState
 
 
 class RequestCounts(ResponseBody):
@@ -41,7 +41,7 @@ class Run(ResponseBody):
     """A long operation of any kind: its state, progress and configuration."""
 
     id: str = Field(description="Id of the run.")
-    kind: RunKind = Field(description="What kind of run it is.")
+    kind: str = Field(description="What kind of run it is; another version may know further kinds.")
     state: RunState = Field(
         description="State of the run: `validating` while its items are being planned and `total` grows."
     )
@@ -265,7 +265,7 @@ class RunItem(ResponseBody, Generic[Result]):
 
     id: str = Field(description="Id of the item, unique on this gateway.")
     ordinal: int = Field(description="Place of the item in the plan, from 0.")
-    kind: ItemKind = Field(description="What the item makes.")
+    kind: str = Field(description="What the item makes.")
     item_group: str = Field(
         description="Group of items that one worker leases together: in a stress test, the id of the "
         "source image."

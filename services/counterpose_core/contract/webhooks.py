@@ -16,7 +16,7 @@ from counterpose_core.contract.base import (
     require_distinct,
 )
 from counterpose_core.contract.runs import RequestCounts
-from counterpose_core.types import RunKind, RunState
+from counterpose_core.types import RunState
 
 WebhookEvent = Literal["run.completed", "run.failed", "gate.failed"]
 """What a webhook is told: a run has ended, with at least one item done or filtered, or it has failed; or a
@@ -107,7 +107,7 @@ class EndedRun(ResponseBody):
     """The run that a message tells of; the API has the rest."""
 
     id: str = Field(description="Id of the run.")
-    kind: RunKind = Field(description="Kind of the run.")
+    kind: str = Field(description="Kind of the run.")
     state: RunState = Field(description="How it ended.")
     name: str | None = Field(description="Its name, or null.")
     dataset: str = Field(description="Dataset that it is about.")

@@ -34,7 +34,7 @@ def _lease_of_ready(*wanted: ColumnElement[bool]) -> ReturningUpdate[*tuple[Any,
         "state": "leased", "worker": bindparam("of_worker"), "due_at": bindparam("until"),
         "fence": _items.fence + 1, "attempts": _items.attempts + 1,
     }  # fmt: skip
-    ready = and_(rows.OPEN, _items.due_at <= bindparam("now"))
+    ready = and_(rows.OPEN, work.KNOWN_ITEM, _items.due_at <= bindparam("now"))
     returned = [_items[name] for name in (*rows.LEASED_FIELDS, "attempts")]
     return update(schema.items).where(of_run, *wanted, ready).values(values).returning(*returned)
 
@@ -258,7 +258,7 @@ def _ready(now: float) -> ColumnElement[bool]:
 
 
 def _waiting_until(item: RowMapping | None, now: float) -> float:
-    # A run that goes on has open items; if its counters were wrong, a look a minute would do no harm.
+    # A run that goes on has open items: of kinds that only another version knows, or its counters are wrong.
     return float(now + UNEXPECTED_SECONDS if item is None else item["due_at"])
 
 

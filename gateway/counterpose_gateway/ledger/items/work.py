@@ -8,8 +8,12 @@ leaves `idle_until` as it is, and the next look sets it anew.
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, RowMapping, and_, bindparam, literal_column, select, update
+from collections.abc import Iterable
+from typing import get_args
 
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, literal_column, select, update
+
+from counterpose_core.kinds import KINDS, ItemKind
 from counterpose_gateway.ledger.tables import rows, schema
 
 AWAKENED_AT_ONCE = 100
@@ -17,9 +21,18 @@ AWAKENED_AT_ONCE = 100
 
 _runs = schema.runs.c
 _items = schema.items.c
-# Literals, not parameters: SQLite uses a partial index only if it sees the index's own condition.
-_QUEUED_OR_GOING = _runs.state.in_((literal_column("'queued'"), literal_column("'in_progress'")))
-_TO_SERVE = and_(_QUEUED_OR_GOING, _runs.idle_until.is_(None))
+
+
+def _texts(names: Iterable[str]) -> list[ColumnElement[str]]:
+    # Not parameters: SQLite uses a partial index only if it sees the index's own condition.
+    return [literal_column(f"'{name}'") for name in names]
+
+
+_QUEUED_OR_GOING = _runs.state.in_(_texts(rows.OPEN_STATES))
+_TO_SERVE = and_(_QUEUED_OR_GOING, _runs.idle_until.is_(None), _runs.kind.in_(_texts(KINDS)))
+
+KNOWN_ITEM = _items.kind.in_(_texts(get_args(ItemKind)))
+"""Items, like runs, of a kind that only another version knows wait for a worker of that version."""
 
 # Made once: building a statement costs more than SQLite needs to execute it.
 _DUE = and_(_runs.idle_until.is_not(None), _runs.idle_until <= bindparam("now"))
@@ -30,7 +43,7 @@ _AWAKEN = (
     .where(_runs.id.in_(_DUE_RUNS.with_for_update(skip_locked=True)))
     .values(idle_until=None)
 )  # fmt: skip
-_STATE_OF_RUN = select(_runs.state, _runs.idle_until).where(_runs.id == bindparam("run"))
+_STATE_OF_RUN = select(_runs.state, _runs.idle_until, _runs.kind).where(_runs.id == bindparam("run"))
 _IN_TURN = (_runs.served_at, _runs.created_at, _runs.id)
 _FIRST_FREE = (
     select(schema.runs).where(_TO_SERVE).order_by(*_IN_TURN).limit(1).with_for_update(skip_locked=True)
@@ -38,7 +51,7 @@ _FIRST_FREE = (
 _FIRST = select(_runs.id).where(_TO_SERVE).order_by(*_IN_TURN).limit(1)
 _EARLIEST = (
     select(_items.id, _items.item_group, _items.attempts, _items.due_at, _items.state)
-    .where(_items.run_id == bindparam("run"), _items.stage == bindparam("of_stage"), rows.OPEN)
+    .where(_items.run_id == bindparam("run"), _items.stage == bindparam("of_stage"), rows.OPEN, KNOWN_ITEM)
     .order_by(_items.due_at, _items.ordinal)
     .limit(1)
 )
@@ -56,8 +69,9 @@ def run_may_have_work(connection: Connection, run_id: str, now: float) -> bool:
     row = connection.execute(_STATE_OF_RUN, {"run": run_id}).first()
     if row is None:
         return True
-    state, idle_until = row
-    return state in rows.OPEN_STATES and (idle_until is None or idle_until <= now)
+    state, idle_until, kind = row
+    is_due = idle_until is None or idle_until <= now
+    return state in rows.OPEN_STATES and kind in KINDS and is_due
 
 
 def awaken(connection: Connection, now: float) -> None:
