@@ -131,3 +131,13 @@ _KINDS = (
 )
 KINDS: Mapping[RunKind, Kind] = MappingProxyType({kind.name: kind for kind in _KINDS})
 """Every kind by its name."""
+
+
+def title_of(kind: str) -> str:
+    """Return a kind's title; of a kind that this version does not know, its name."""
+    return next((each.title for each in _KINDS if each.name == kind), kind)
+
+
+def unknown_kind(kind: str) -> str:
+    """Say that this version does not know a kind, and what to do."""
+    return f"this version of Counterpose knows no kind of run {kind!r}; update it"

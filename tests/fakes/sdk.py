@@ -24,7 +24,7 @@ from counterpose_core.contract.stress_tests import (
     StressTestSummary,
 )
 from counterpose_core.errors import CounterposeError
-from counterpose_core.types import Cost, Estimate, JobState, RunKind, RunState
+from counterpose_core.types import Cost, Estimate, JobState, RunState
 
 URL = "http://gateway.test"
 Answer = httpx.Response | Exception
@@ -152,9 +152,7 @@ def counts(done: int, total: int = 3) -> RequestCounts:
     return RequestCounts(total=total, pending=total - done, done=done, filtered=0, failed=0, cancelled=0)
 
 
-def a_run(
-    state: RunState = "queued", done: int = 0, run_id: str = "run-1", kind: RunKind = "stress-test"
-) -> Run:
+def a_run(state: RunState = "queued", done: int = 0, run_id: str = "run-1", kind: str = "stress-test") -> Run:
     """A run of three items."""
     return Run(
         id=run_id, kind=kind, state=state, dataset="demo",
@@ -167,7 +165,7 @@ def one_run_listed() -> list[httpx.Response]:
     return [ok({"runs": [json.loads(a_run().model_dump_json())]})]
 
 
-def run_answer(state: RunState = "queued", done: int = 0, kind: RunKind = "stress-test") -> httpx.Response:
+def run_answer(state: RunState = "queued", done: int = 0, kind: str = "stress-test") -> httpx.Response:
     """The answer that describes such a run."""
     return ok(a_run(state, done, kind=kind).model_dump_json())
 

@@ -6,11 +6,8 @@ neither reconstructs nor takes a seed. It is no part of the product, and no line
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +16,8 @@ from typing import Any
 import pytest
 
 from fakes.pages import text_of
+from fakes.patched_trees import ROOT, patched_tree, seen_by, touched
 
-ROOT = Path(__file__).resolve().parents[2]
 PATCH = Path(__file__).with_name("backend.patch")
 PRODUCT = ("clients", "gateway", "services", "suites", "integrations")
 BACKEND = "weather.brush"
@@ -30,37 +27,18 @@ MOST_TOUCHED = 4
 """Files of the product that a backend may change, besides its own."""
 
 
-def git(*words: str, folder: Path = ROOT) -> str:
-    ended = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
-
-
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A clean working tree of HEAD with the patch."""
-    if not (ROOT / ".git").exists():
-        pytest.skip("this is no checkout of git")
-    folder = tmp_path_factory.mktemp("seams") / "tree"
-    git("worktree", "add", "--detach", str(folder), "HEAD")
-    try:
-        git("apply", "--whitespace=error", str(PATCH), folder=folder)
+    with patched_tree(PATCH, tmp_path_factory.mktemp("seams") / "tree") as folder:
         yield folder
-    finally:
-        git("worktree", "remove", "--force", str(folder))
 
 
 @pytest.fixture(scope="module")
 def seen(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the patch's program saw of a stress test, and its report."""
     folder = tmp_path_factory.mktemp("run")
-    path = os.pathsep.join(str(tree / part) for part in ("", "clients", "gateway", "services", "tests"))
-    ended = subprocess.run(
-        [sys.executable, *WARNINGS, str(tree / "tests/seams/weather_brush_run.py"), str(folder)],
-        cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 0, ended.stderr
-    found: dict[str, Any] = json.loads((folder / "seen.json").read_text(encoding="utf-8"))
+    found = seen_by(tree, "tests/seams/weather_brush_run.py", folder, warnings=WARNINGS)
     return {**found, "report": (folder / "report.html").read_text(encoding="utf-8")}
 
 
@@ -69,10 +47,7 @@ def results(seen: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 
 def test_the_patch_changes_few_files_of_the_product(tree: Path) -> None:
-    changed = [line.split(maxsplit=1) for line in git("status", "--porcelain", folder=tree).splitlines()]
-    touched = [name for state, name in changed if state == "M"]
-    assert 0 < len(touched) <= MOST_TOUCHED, touched
-    assert {state for state, _ in changed} == {"M", "??"}
+    assert 0 < len(touched(tree)) <= MOST_TOUCHED, touched(tree)
 
 
 def test_no_line_of_the_product_knows_the_backend() -> None:

@@ -20,7 +20,7 @@ from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import WAIT_SLICE_S, AnyItem, Params, RunCalls, Summary, failure_of, image_call
 from counterpose._run_streams import EventStream, Results
 from counterpose._transport_protocol import AsyncSender
-from counterpose_core.contract.runs import Run, RunEvent
+from counterpose_core.contract.runs import Provenance, Run, RunEvent, RunItem, RunSummary
 from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing
 from counterpose_core.types import FINAL_RUN_STATES, RunState
 
@@ -261,6 +261,13 @@ class AsyncRunHandle(Generic[AnyItem, Summary]):
 
 AsyncAnyRun = AsyncRunHandle[Any, Any]
 """A run of any kind."""
+
+
+class AsyncUnknownRun(AsyncRunHandle[RunItem[Provenance], RunSummary]):
+    """A run of a kind that only another version knows: of its items and figures, what all kinds have."""
+
+    # It is read and never created.
+    _calls = RunCalls("unknown", RunItem[Provenance], RunSummary)  # type: ignore[arg-type]
 
 
 class AsyncExportedRun(AsyncRunHandle[AnyItem, Summary]):

@@ -6,7 +6,7 @@ import builtins
 from functools import partial
 
 from counterpose._async.paging import pages
-from counterpose._async.run_handle import AsyncAnyRun
+from counterpose._async.run_handle import AsyncAnyRun, AsyncUnknownRun
 from counterpose._async.run_resource import named_run
 from counterpose._run_calls import listed
 from counterpose._transport_protocol import AsyncSender
@@ -20,7 +20,7 @@ class AsyncRuns:
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
         # The client has a resource of each kind, which knows the handle of its runs.
-        self._handles: dict[RunKind, type[AsyncAnyRun]] = {
+        self._handles: dict[str, type[AsyncAnyRun]] = {
             name: getattr(sender, kind.resource)._handle for name, kind in KINDS.items()
         }
 
@@ -53,4 +53,4 @@ class AsyncRuns:
         await found.delete()
 
     def _handle(self, run: Run) -> AsyncAnyRun:
-        return self._handles[run.kind](self._sender, run)
+        return self._handles.get(run.kind, AsyncUnknownRun)(self._sender, run)

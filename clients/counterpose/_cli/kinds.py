@@ -11,7 +11,8 @@ from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.terminal import print_note
 from counterpose._run_calls import Summary
 from counterpose_core.contract.runs import Run
-from counterpose_core.kinds import RunKind
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.kinds import KINDS, unknown_kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +34,14 @@ class RunsOfKind(Generic[Summary]):
     instead: Callable[[Run], str] | None = None
 
 
-def runs_of(kind: RunKind) -> RunsOfKind[Any]:
-    """Return what commands know of a kind, from the module that has its name."""
+def runs_of(kind: str) -> RunsOfKind[Any]:
+    """Return what commands know of a kind, from the module that has its name.
+
+    Raises:
+        InvalidRequest: this version does not know the kind.
+    """
+    if kind not in KINDS:
+        raise InvalidRequest(unknown_kind(kind))
     of_kind = importlib.import_module(f"counterpose._cli.{kind.replace('-', '_')}").RUNS
     assert isinstance(of_kind, RunsOfKind)  # each of them has one
     return of_kind

@@ -23,12 +23,12 @@ from counterpose._cli.options import (
     thresholds_given,
 )
 from counterpose._cli.tables import run_text, runs_text
-from counterpose._cli.terminal import connected, print_result, show
-from counterpose._sync.run_handle import AnyRun
+from counterpose._cli.terminal import connected, print_note, print_result, show
+from counterpose._sync.run_handle import AnyRun, UnknownRun
 from counterpose._sync.stress_tests import StressTest
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.kinds import KINDS, RunKind
+from counterpose_core.kinds import KINDS, RunKind, unknown_kind
 
 Kind = Annotated[
     str | None, typer.Option(metavar="KIND", help=f"Only runs of this kind: {', '.join(KINDS)}.")
@@ -71,6 +71,10 @@ def show_run(
     with connected(url) as client:
         thresholds = thresholds_given(threshold)
         found: AnyRun = client.runs.get(run)
+        if isinstance(found, UnknownRun):
+            print_note(unknown_kind(found.run.kind))
+            show(found.run, run_text(found.run), as_json)
+            return
         summary = with_thresholds(found).summary(thresholds=thresholds) if threshold else found.summary()
         if as_json:
             bodies = {"run": found.run, "summary": summary}

@@ -21,7 +21,7 @@ from counterpose._run_calls import WAIT_SLICE_S, AnyItem, Params, RunCalls, Summ
 from counterpose._run_streams import EventStream, Results
 from counterpose._sync.paging import pages
 from counterpose._transport_protocol import Sender
-from counterpose_core.contract.runs import Run, RunEvent
+from counterpose_core.contract.runs import Provenance, Run, RunEvent, RunItem, RunSummary
 from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing
 from counterpose_core.types import FINAL_RUN_STATES, RunState
 
@@ -257,6 +257,13 @@ class RunHandle(Generic[AnyItem, Summary]):
 
 AnyRun = RunHandle[Any, Any]
 """A run of any kind."""
+
+
+class UnknownRun(RunHandle[RunItem[Provenance], RunSummary]):
+    """A run of a kind that only another version knows: of its items and figures, what all kinds have."""
+
+    # It is read and never created.
+    _calls = RunCalls("unknown", RunItem[Provenance], RunSummary)  # type: ignore[arg-type]
 
 
 class ExportedRun(RunHandle[AnyItem, Summary]):

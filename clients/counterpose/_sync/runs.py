@@ -8,7 +8,7 @@ from functools import partial
 
 from counterpose._run_calls import listed
 from counterpose._sync.paging import pages
-from counterpose._sync.run_handle import AnyRun
+from counterpose._sync.run_handle import AnyRun, UnknownRun
 from counterpose._sync.run_resource import named_run
 from counterpose._transport_protocol import Sender
 from counterpose_core.contract.runs import Run
@@ -21,7 +21,7 @@ class Runs:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         # The client has a resource of each kind, which knows the handle of its runs.
-        self._handles: dict[RunKind, type[AnyRun]] = {
+        self._handles: dict[str, type[AnyRun]] = {
             name: getattr(sender, kind.resource)._handle for name, kind in KINDS.items()
         }
 
@@ -50,4 +50,4 @@ class Runs:
         found.delete()
 
     def _handle(self, run: Run) -> AnyRun:
-        return self._handles[run.kind](self._sender, run)
+        return self._handles.get(run.kind, UnknownRun)(self._sender, run)

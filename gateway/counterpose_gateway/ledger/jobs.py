@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from counterpose_core.contract.base import Problem
 from counterpose_core.contract.jobs import Job, JobList
 from counterpose_core.errors import LeaseLost, NotFound, RunNotCancellable
+from counterpose_core.kinds import KINDS, unknown_kind
 from counterpose_core.types import FINAL_JOB_STATES, FINAL_RUN_STATES, JobState, RunKind
 from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.session import Session
@@ -254,7 +255,9 @@ class Jobs:
             connection.execute(update(schema.job_attempts).where(mine).values(values))
 
     def _waiting_job(self, connection: Connection, clusters: Collection[str]) -> str | None:
-        ours = or_(_jobs.cluster.in_(clusters), _jobs.state == "cancelling")
+        ours = or_(
+            and_(_jobs.cluster.in_(clusters), _jobs.kind.in_(list(KINDS))), _jobs.state == "cancelling"
+        )
         due = and_(schema.OPEN_JOBS, _jobs.look_at <= self._session.lease_time(), ours)
         row = rows.first(connection, select(_jobs.id).where(due).order_by(_jobs.look_at, _jobs.id))
         return None if row is None else str(row["id"])
@@ -299,7 +302,9 @@ def _attempts_of(connection: Connection, job_ids: list[str]) -> list[RowMapping]
 
 def _job(row: RowMapping, attempts: Iterable[RowMapping]) -> Job:
     own = [dict(attempt) for attempt in attempts if attempt["job_id"] == row["id"]]
-    return Job.model_validate({**row, "run": row["run_id"], "attempts": own})
+    is_known = row["kind"] in KINDS or row["state"] in FINAL_JOB_STATES
+    message = row["message"] if is_known else unknown_kind(row["kind"])
+    return Job.model_validate({**row, "run": row["run_id"], "attempts": own, "message": message})
 
 
 def _leased(attempt: RowMapping, now: float) -> LeasedAttempt:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from counterpose_core.types import RunKind
+from counterpose_core.errors import NotFound
+from counterpose_core.kinds import unknown_kind
 from counterpose_gateway.methods.adversarial_dataset.method import ADVERSARIAL_DATASET
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.methods.dataset_interface.method import DATASET_INTERFACE
@@ -12,8 +13,14 @@ from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.transfer.method import TRANSFER
 from counterpose_gateway.runs.method import AnyMethod
 
-METHODS: dict[RunKind, AnyMethod] = {
-    method.kind: method
+
+class _Methods(dict[str, AnyMethod]):
+    def __missing__(self, kind: str) -> AnyMethod:
+        raise NotFound(unknown_kind(kind))
+
+
+METHODS = _Methods(
+    (method.kind, method)
     for method in (
         STRESS_TEST,
         DATASET_INTERFACE,
@@ -23,5 +30,5 @@ METHODS: dict[RunKind, AnyMethod] = {
         TRANSFER,
         GATE,
     )
-}
-"""Every method by the kind of its runs: where routes and workers look it up."""
+)
+"""Every method by the kind of its runs: where routes and workers look it up, and `NotFound`."""

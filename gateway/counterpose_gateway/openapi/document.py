@@ -44,7 +44,7 @@ _SHARED = {
     "Parents": "BugHuntQuestion.parents",
     "PredictionByName": "ItemResult.predictions",
     "ProblemOrNull": "Run.problem",
-    "RunKind": "Run.kind",
+    "RunKind": "RegressionSet.kind",
     "RunState": "Run.state",
     "Scheduler": "ShiftBenchmarkCreate.scheduler",
     "Seed": "GateCreate.seed",

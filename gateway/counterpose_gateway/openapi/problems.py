@@ -65,8 +65,8 @@ OWN: Mapping[str, str] = {
     "POST /v1/datasets/{name}/import/cancel": "unknown-dataset",
     "POST /v1/datasets/{name}/import": "class-map-mismatch dataset-not-ready import-refused quota-exceeded",
     **{
-        f"POST /v1/{KINDS[kind].path}": " ".join([OF_PLANNING, *(error.code for error in method.problems)])
-        for kind, method in METHODS.items()
+        f"POST /v1/{KINDS[each.kind].path}": " ".join([OF_PLANNING, *(error.code for error in each.problems)])
+        for each in METHODS.values()
     },
     f"POST {RUN}/cancel": "run-not-cancellable",
     f"POST {RUN}/resume": "quota-exceeded run-not-resumable",

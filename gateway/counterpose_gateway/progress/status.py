@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from counterpose_core.blobs import digest
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import NotFound
-from counterpose_core.types import FINAL_RUN_STATES, RunKind
+from counterpose_core.types import FINAL_RUN_STATES
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger
@@ -30,7 +30,7 @@ _NO_CONFIG = b'"resolved_config":{}'
 class StatusText:
     """A run as JSON, with its ETag; ``config`` is where the part of it is that never changes."""
 
-    kind: RunKind
+    kind: str
     state: str
     content: bytes
     tag: str
@@ -60,7 +60,7 @@ class RunStatus:
         """Forget all texts."""
         self._texts.clear()
 
-    async def read(self, run_id: str, kind: RunKind | None = None) -> StatusText:
+    async def read(self, run_id: str, kind: str | None = None) -> StatusText:
         """Return the run as it is now.
 
         Raises:

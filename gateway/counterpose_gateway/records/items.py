@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from pydantic import BaseModel
 
 from counterpose_core.errors import LeaseLost
-from counterpose_core.types import EditType, ItemKind, RunKind, RunState
+from counterpose_core.types import EditType, ItemKind, RunState
 from counterpose_gateway.records.outcomes import Outcome
 
 MAX_ATTEMPTS = 3
@@ -81,7 +81,7 @@ class LeasedGroup:
     """
 
     run_id: str
-    kind: RunKind
+    kind: str
     config: Mapping[str, Any]
     item_group: str
     items: Sequence[LeasedItem]
@@ -99,7 +99,7 @@ class LeasedStage:
     """
 
     run_id: str
-    kind: RunKind
+    kind: str
     stage: int
     first: int
     fence: int
@@ -136,7 +136,7 @@ class LargeRun(NamedTuple):
     """A run with many items: how many have ended so far."""
 
     id: str
-    kind: RunKind
+    kind: str
     state: RunState
     ended: int
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from counterpose_core.types import JobState, RunKind
+from counterpose_core.types import JobState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class LeasedJob:
     id: str
     cluster: str
     workers: int
-    kind: RunKind
+    kind: str
     request: Mapping[str, Any]
     state: JobState
     run_id: str | None

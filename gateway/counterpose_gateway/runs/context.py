@@ -11,7 +11,6 @@ from counterpose_core.contract.runs import AnyItem, Run
 from counterpose_core.gate.regression_set import FrozenPair
 from counterpose_core.suite import Suite
 from counterpose_core.text.word_policy import WordPolicy
-from counterpose_core.types import RunKind
 from counterpose_gateway.records.tenants import Allowance
 from counterpose_gateway.services.ports import Services
 
@@ -83,4 +82,4 @@ class RunContext(RecordedRuns):
     joined: JoinedWork | None = None
     credentials: Credentials | None = None
     policy: WordPolicy = field(default_factory=WordPolicy)
-    pairs: Mapping[RunKind, PairedRuns] = field(default_factory=dict)
+    pairs: Mapping[str, PairedRuns] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import NotFound
-from counterpose_core.types import FINAL_RUN_STATES, RunKind
+from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.records.items import LargeRun
 from counterpose_gateway.runs.context import RecordedRuns
 from counterpose_gateway.runs.method import AnyMethod
@@ -55,7 +55,7 @@ class ColumnKeeper:
     def __init__(
         self,
         runs: Runs,
-        methods: Mapping[RunKind, AnyMethod],
+        methods: Mapping[str, AnyMethod],
         joined: JoinedWork,
         folder: ColumnFolder,
     ) -> None:
@@ -85,9 +85,9 @@ class ColumnKeeper:
         for gone in self._seen.keys() - {run.id for run in found}:
             del self._seen[gone]
         for run in found:
-            keep = self._methods[run.kind].keep_columns
-            if keep is not None:
-                await self._keep(run, keep)
+            method = self._methods.get(run.kind)
+            if method is not None and method.keep_columns is not None:
+                await self._keep(run, method.keep_columns)
 
     async def _keep(self, run: LargeRun, keep: Callable[[Run, RecordedRuns], int]) -> None:
         seen = self._seen.setdefault(run.id, 0)

@@ -166,7 +166,7 @@ def summary_for(run: Run, context: GatewayContext) -> BaseModel:
 
 
 def _has_results(run: Run) -> bool:
-    return bool(run.request_counts.done or run.request_counts.failed)
+    return run.kind in METHODS and bool(run.request_counts.done or run.request_counts.failed)
 
 
 class Headlines:

@@ -52,6 +52,8 @@ async def show_run(request: Request, run_id: str, context: Context, pages: Pages
     """Show a run: its progress and first suspicions while it goes, its report when it has ended."""
     shown, children = await asyncio.to_thread(_found, run_id, context)
     about: dict[str, Any] = {"shown": shown, "children": children}
+    if shown.unknown:
+        return await asyncio.to_thread(page, request, "run_live.html.j2", **about)
     if shown.has_ended:
         report = await _report(request, shown.run, context)
         return await asyncio.to_thread(_ended, request, report, run_id, about)

@@ -18,7 +18,7 @@ from counterpose_core.contract.findings import Finding, FindingPair
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Item, ItemResult, Run
 from counterpose_core.errors import ImagesOutsideSuite, NotFound
-from counterpose_core.kinds import KINDS
+from counterpose_core.kinds import title_of, unknown_kind
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
@@ -68,7 +68,12 @@ class ShownRun:
     @property
     def kind(self) -> str:
         """Its kind in words."""
-        return KINDS[self.run.kind].title
+        return title_of(self.run.kind)
+
+    @property
+    def unknown(self) -> str:
+        """Why nothing but its state can be shown, if it is of a kind that only another version knows."""
+        return "" if self.run.kind in METHODS else unknown_kind(self.run.kind)
 
     @property
     def title(self) -> str:
@@ -129,8 +134,8 @@ class ShownRun:
         """The most items that it can come to have, in all of its phases; at least 1."""
         most = self.run.request_counts.total
         if not self.has_ended:
-            # A run of an older version may have a configuration that this one cannot read.
-            with suppress(ValidationError):
+            # A run of another version may be of another kind, or have another configuration.
+            with suppress(NotFound, ValidationError):
                 most = METHODS[self.run.kind].most_items(self.run)
         return max(1, most)
 

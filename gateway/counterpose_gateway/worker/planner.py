@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from counterpose_core.errors import CounterposeError, InternalError, LeaseLost
-from counterpose_core.types import RunKind
 from counterpose_gateway.records.items import LeasedStage
 from counterpose_gateway.runs.large_plans import Blobs, PlanInputs, store_plan
 from counterpose_gateway.runs.method import AnyMethod
@@ -30,7 +29,7 @@ class Planner:
     def __init__(
         self,
         ledger: Ledger,
-        methods: Mapping[RunKind, AnyMethod],
+        methods: Mapping[str, AnyMethod],
         *,
         lease_seconds: float,
         most_items: int,

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.runs import RequestCounts
 from counterpose_core.errors import CounterposeError, DiskFailed, LedgerDamaged
+from counterpose_core.kinds import unknown_kind
 from counterpose_core.tracing import Tracing
 from counterpose_gateway.imports.importer import Importer
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem
 from counterpose_gateway.records.measurements import WorkerReading
 from counterpose_gateway.records.outcomes import Ended, Outcome
-from counterpose_gateway.runs.attempt import RunStoppedError
+from counterpose_gateway.runs.calls import RunStoppedError
 from counterpose_gateway.runs.renewal import keep_leased
 from counterpose_gateway.services.calls import REMAINING, RUN, RemainingTimes
 from counterpose_gateway.services.functions import with_functions
@@ -40,6 +41,8 @@ IDLE_SECONDS = 0.5
 GROW_SECONDS = 1.0
 """How often the worker looks whether it may work on more groups."""
 DRAIN_SECONDS = 20.0
+UNKNOWN_SECONDS = 60.0
+"""How often the worker looks for runs of a kind that it does not know."""
 _LOOKS_REMEMBERED = 1000
 """Runs whose look is decided; one that is forgotten is looked at once more."""
 
@@ -112,9 +115,10 @@ class Worker:
         An unexpected failure of one loop stops all, so that a supervisor notices; so does a disk's.
         """
         # One item group leaves a service's batch half empty; several at once fill it.
-        tasks = [asyncio.create_task(self._concurrency.follow(stop, self._is_busy))]
+        beside = (self._concurrency.follow(stop, self._is_busy), self._name_unknown(stop))
+        tasks = [asyncio.create_task(each) for each in beside]
         while not stop.is_set() and not any(task.done() for task in tasks):
-            missing = range(len(tasks) - 1, self._concurrency.groups)
+            missing = range(len(tasks) - len(beside), self._concurrency.groups)
             tasks += [asyncio.create_task(self._serve_hand(number, stop)) for number in missing]
             await asyncio.wait(tasks, timeout=GROW_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         stop.set()
@@ -157,6 +161,20 @@ class Worker:
         except CounterposeError as error:
             _logger.warning("nothing can be leased: %s", error.detail)
             return None
+
+    async def _name_unknown(self, stop: asyncio.Event) -> None:
+        """Say once of each run that it waits for a worker of another version."""
+        said: set[str] = set()
+        while not stop.is_set():
+            try:
+                found = await asyncio.to_thread(self._ledger.runs.of_unknown_kinds)
+            except CounterposeError:
+                # The loops that lease say what is wrong with the ledger.
+                found = {}
+            for run_id in found.keys() - said:
+                _logger.warning("run %s waits for another worker: %s", run_id, unknown_kind(found[run_id]))
+            said |= found.keys()
+            await _pause(stop, UNKNOWN_SECONDS)
 
     def _is_busy(self) -> bool:
         return self._working > 0
@@ -265,9 +283,9 @@ class Worker:
                 self._looked_at.popitem(last=False)
 
 
-async def _pause(stop: asyncio.Event) -> None:
+async def _pause(stop: asyncio.Event, seconds: float = IDLE_SECONDS) -> None:
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), IDLE_SECONDS)
+        await asyncio.wait_for(stop.wait(), seconds)
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

@@ -12,7 +12,7 @@ from counterpose_core.contract.bug_hunts import BugHuntCreate
 from counterpose_core.contract.gates import GateCreate
 from counterpose_core.contract.shift_benchmarks import ShiftBenchmarkCreate
 from counterpose_core.contract.stress_tests import StressTestCreate
-from counterpose_core.types import JobState, Name, RunKind
+from counterpose_core.types import JobState, Name
 
 MOST_WORKERS = 1024
 """Each is a process with its own connections to the database, of which PostgreSQL serves some thousands."""
@@ -98,7 +98,7 @@ class Job(ResponseBody):
     """Name of its cluster."""
     workers: int
     """Workers that it asks the cluster for."""
-    kind: RunKind
+    kind: str
     """Kind of its run."""
     state: JobState
     """State of the job: `in_progress` while workers report, `completed` when its run has completed, and

@@ -16,7 +16,7 @@ from counterpose_core.contract.scorer import EditScores
 from counterpose_core.contract.stress_test_thresholds import SweepScores, TextScores
 from counterpose_core.contract.suite_fit import SuiteFit
 from counterpose_core.text_form import TextForm
-from counterpose_core.types import BlobRef, Cost, EditType, ItemKind, ItemState, RunKind, RunState
+from counterpose_core.types import BlobRef, Cost, EditType, ItemState, RunState
 
 
 class RequestCounts(ResponseBody):
@@ -48,8 +48,8 @@ class Run(ResponseBody):
 
     id: str
     """Id of the run."""
-    kind: RunKind
-    """What kind of run it is."""
+    kind: str
+    """What kind of run it is; another version may know further kinds."""
     state: RunState
     """State of the run: `validating` while its items are being planned and `total` grows."""
     dataset: str
@@ -239,7 +239,7 @@ class RunItem(ResponseBody, Generic[Result]):
     """Id of the item, unique on this gateway."""
     ordinal: int
     """Place of the item in the plan, from 0."""
-    kind: ItemKind
+    kind: str
     """What the item makes."""
     item_group: str
     """Group of items that one worker leases together: in a stress test, the id of the source image."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from counterpose_core.contract.base import ClientBody, Distinct, ListBody, Problem, ResponseBody
 from counterpose_core.contract.runs import RequestCounts
-from counterpose_core.types import RunKind, RunState
+from counterpose_core.types import RunState
 
 WebhookEvent = Literal["run.completed", "run.failed", "gate.failed"]
 """What a webhook is told: a run has ended, with at least one item done or filtered, or it has failed; or a
@@ -96,7 +96,7 @@ class EndedRun(ResponseBody):
 
     id: str
     """Id of the run."""
-    kind: RunKind
+    kind: str
     """Kind of the run."""
     state: RunState
     """How it ended."""

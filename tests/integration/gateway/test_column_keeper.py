@@ -12,11 +12,12 @@ from counterpose_core.contract.runs import Run
 from counterpose_core.types import RunKind
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.runs.context import RecordedRuns
+from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.summaries import column_keeper as keeping
 from counterpose_gateway.summaries.column_keeper import KEPT_AT_ONCE, ColumnKeeper
 from counterpose_gateway.summaries.columns import ColumnFolder
 from counterpose_gateway.summaries.joined import JoinedWork
-from fakes.ledgers import create_run, done, lease, new_ledger
+from fakes.ledgers import create_run, done, lease, new_ledger, planned_items
 from fakes.methods import method_of
 from fakes.pools import AtOnce
 
@@ -52,7 +53,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
     """A ledger, a method and a keeper of parts of four items."""
     monkeypatch.setattr(keeping, "PART", PART)
     ledger, method = new_ledger(tmp_path), Keeping()
-    methods = {KIND: method_of(KIND, keep_columns=method.keep_columns)}
+    methods: dict[str, AnyMethod] = {KIND: method_of(KIND, keep_columns=method.keep_columns)}
     folder = ColumnFolder(tmp_path / "columns", 10**9)
     joined = JoinedWork(AtOnce(RecordedRuns(ledger=ledger, store=BlobStore("memory://keeper"))), 8)
     yield ledger, method, ColumnKeeper(ledger.runs, methods, joined, folder)
@@ -86,6 +87,16 @@ async def test_a_run_is_kept_when_four_parts_more_have_ended_and_at_its_end(kept
     assert method.since() == [run]
     await keeper.look()
     assert method.since() == [], "an ended run whose columns are kept is done with"
+
+
+async def test_a_run_of_a_kind_that_no_method_here_knows_is_passed_over(kept: Kept) -> None:
+    ledger, method, keeper = kept
+    items = planned_items(sources=5, per_source=KEPT_AT_ONCE)
+    ledger.runs.create(kind="transfer", dataset="", config={}, items=items, fingerprint="f" * 64)
+    run = create_run(ledger, sources=5, per_source=KEPT_AT_ONCE)
+    finish(ledger, 8)
+    await keeper.look()
+    assert method.since() == [run]
 
 
 async def test_small_runs_and_deleted_runs_are_left_alone(kept: Kept) -> None:

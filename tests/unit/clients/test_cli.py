@@ -143,6 +143,26 @@ def test_the_cost_of_a_run_is_shown_in_json_and_in_text(play: Play) -> None:
     assert "UNet evaluation" in told[0]
 
 
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_run_of_a_kind_that_another_version_made_is_shown_without_its_figures(
+    play: Play, more: tuple[str, ...]
+) -> None:
+    strange = run_answer(kind="time-travel")
+    script = play(strange)
+    result = run("show", "run-1", *more)
+    assert (result.exit_code, len(script.seen)) == (0, 1)
+    assert "time-travel" in result.stdout
+    assert "knows no kind of run 'time-travel'; update it" in result.stderr
+
+
+def test_what_a_run_of_such_a_kind_came_to_is_refused_by_its_name(play: Play) -> None:
+    ended = run_answer("completed", kind="time-travel")
+    play(ended, ended, ok({"kind": "time-travel"}))
+    result = run("runs", "wait", "run-1")
+    assert "knows no kind of run 'time-travel'; update it" in result.stderr
+    assert result.exit_code != 0
+
+
 def test_a_service_that_is_not_ready_shows_its_reason(play: Play) -> None:
     play(ok({"services": [SERVICE]}))
     assert run("services").stdout.splitlines()[1:] == ["scorer\tnot ready\tloading"]

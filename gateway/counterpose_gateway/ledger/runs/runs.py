@@ -7,11 +7,12 @@ import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, select, union, update
+from sqlalchemy import ColumnElement, or_, select, union, update
 from sqlalchemy.exc import IntegrityError
 
 from counterpose_core.contract.runs import Run, RunList
 from counterpose_core.errors import CounterposeError, NotFound
+from counterpose_core.kinds import KINDS
 from counterpose_core.types import RunKind, RunState
 from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.session import Session
@@ -283,3 +284,10 @@ class Runs:
                 named = _runs.id.in_(wanted[start : start + _NAMED_AT_ONCE])
                 found.update(connection.execute(select(_runs.id).where(named, rows.KEPT)).scalars())
         return found
+
+    def of_unknown_kinds(self) -> dict[str, str]:
+        """Return the kinds of the runs by id that go on, and wait for a worker that knows their kind."""
+        goes_on = or_(schema.RUNS_UNDER_WAY, schema.RUNS_TO_PLAN)
+        query = select(_runs.id, _runs.kind).where(goes_on, _runs.kind.not_in(list(KINDS)))
+        with self._session.reading() as connection:
+            return {row.id: row.kind for row in connection.execute(query)}

@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from counterpose_core.contract.base import Problem
 from counterpose_core.errors import CounterposeError, InternalError, LeaseLost, error_for
-from counterpose_core.types import RunKind, RunState
+from counterpose_core.types import RunState
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs import transitions
 from counterpose_gateway.ledger.runs.changes import begin_cancelling, cancel_rest
@@ -50,10 +50,10 @@ class Stages:
 
     def lease(
         self,
-        kinds: Collection[RunKind],
+        kinds: Collection[str],
         *,
         seconds: float,
-        first_of: Collection[RunKind] = (),
+        first_of: Collection[str] = (),
         run_id: str | None = None,
     ) -> LeasedStage | None:
         """Lease the planning of a run, the one that waits longest first.
@@ -219,8 +219,8 @@ class Stages:
     def _waiting(
         self,
         connection: Connection,
-        kinds: Collection[RunKind],
-        first_of: Collection[RunKind],
+        kinds: Collection[str],
+        first_of: Collection[str],
         run_id: str | None,
     ) -> str | None:
         # As text, not as parameters: SQLite uses a partial index only if it sees the index's own condition.
