@@ -26,7 +26,7 @@ from counterpose_gateway.images.content_credentials import ContentCredentials
 from counterpose_gateway.jobs.ray_cluster import Clusters
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.openapi import complete, operation_id
+from counterpose_gateway.openapi.document import complete, operation_id
 from counterpose_gateway.progress.following import FollowedRuns
 from counterpose_gateway.progress.status import RunStatus
 from counterpose_gateway.routes import ADMIN_ROUTERS, OF_BOTH, ROUTERS

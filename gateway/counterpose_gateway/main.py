@@ -347,9 +347,8 @@ def _register_dataset(arguments: argparse.Namespace) -> int:
 
 
 def _roll_back(arguments: argparse.Namespace) -> int:
-    ledger = _ledger(settings_of_process())
-    ledger.roll_back(arguments.revision)
-    ledger.close()
+    with _opened() as ledger:
+        ledger.roll_back(arguments.revision)
     sys.stdout.write(f"the ledger is at revision {arguments.revision}; now start the earlier version\n")
     return 0
 

@@ -167,7 +167,7 @@ def manage_quotas(arguments: argparse.Namespace, ledger: Ledger) -> int:
         _set(arguments, ledger)
     lines = [ledger.of(tenant).access.usage().model_dump(mode="json") for tenant in ledger.access.quotas()]
     if arguments.action == "list" and arguments.json:
-        sys.stdout.write(json.dumps(lines, indent=2) + "\n")
+        _print(lines, as_json=True)
         return 0
     for line in lines:
         told = (f"{line[what]:,.0f} of {_bound(line[f'{what}_quota'])}" for what in ("images", "gpu_seconds"))
