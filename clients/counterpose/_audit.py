@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from counterpose_core.content_address import blob_name
 from counterpose_core.contract.runs import Run, RunEvent, RunItem
@@ -25,23 +25,19 @@ _SYNTHETIC = b"synthetic\0true"
 _TERMS = (b"compositeWithTrainedAlgorithmicMedia", b"trainedAlgorithmicMedia")
 
 
-class Violation(BaseModel):
+class Violation(BaseModel, frozen=True):
     """An invariant that a run does not keep, and in what."""
-
-    model_config = ConfigDict(frozen=True)
 
     invariant: Invariant
     what: str
 
 
-class Audit(BaseModel):
+class Audit(BaseModel, frozen=True):
     """What an audit looked at, and what it found.
 
     ``images``: how many different images the run's results name; ``stored``: how many of them were compared
     with their digests in the store's folder, or None if no folder was given.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     run: str
     state: RunState

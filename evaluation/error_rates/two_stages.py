@@ -25,13 +25,13 @@ from counterpose_core.stress_test.screening import (
     Change,
     choose_hypotheses,
     has_plenty,
-    mean_losses,
     most_hypotheses,
     rank_candidates,
     with_pairs,
 )
 from counterpose_core.types import EDIT_TYPES, Estimate
 from counterpose_gateway.methods.stress_test.confirm.captioned import MOST_REDRAWN
+from evaluation.reference.plain_figures import mean_losses
 
 from .folders import CLASSES, CLASSIFIERS, EDIT_SURVIVES, ODD, PLACEBO_SURVIVES, Bug, Folder, Photo
 

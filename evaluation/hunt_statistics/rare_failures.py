@@ -12,9 +12,10 @@ import numpy as np
 from numpy.random import Generator
 
 from counterpose_core.bug_hunt.comparison import FailureCounts
-from counterpose_core.bug_hunt.rare import Stratum, allocate, divide, rare_rate, variance_of
+from counterpose_core.bug_hunt.rare import Stratum, allocate, divide, rare_rate
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.types import Estimate
+from evaluation.reference.plain_figures import variance_of
 
 IMAGES, PILOT = 2_000, 32
 """Images that are divided, and of each stratum's pilot, which is paid too."""

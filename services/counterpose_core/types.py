@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from counterpose_core.field_descriptions import Described
 from counterpose_core.kinds import ItemKind as ItemKind
@@ -197,10 +197,8 @@ Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 _SI_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
-class Estimate(Described):
+class Estimate(Described, frozen=True, allow_inf_nan=False):
     """A figure with its 95 % confidence interval and the number of units behind it."""
-
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     estimate: float | None
     """The figure, or null if there are too few units."""
@@ -234,10 +232,8 @@ def format_si(amount: int, unit: str) -> str:
     return f"{value:.{digits}f} {_SI_PREFIXES[step]}{unit}"
 
 
-class Cost(Described):
+class Cost(Described, frozen=True, allow_inf_nan=False):
     """The cost of a result; counts are exact, seconds depend on the machine."""
-
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     unet_calls: int = 0
     """Number of batches that went through the UNet."""

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 FOLDER = "reading"
 FRESH_S = 30.0
@@ -18,10 +18,8 @@ FRESH_S = 30.0
 GIGABYTE, MEGABYTE = 10**9, 10**6
 
 
-class WeightsReading(BaseModel):
+class WeightsReading(BaseModel, frozen=True, extra="ignore"):
     """How far a service has read a file of its weights; ``str`` says it in words."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     service: str
     file: str

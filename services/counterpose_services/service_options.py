@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from counterpose_core.types import ServiceName
 
@@ -26,10 +26,8 @@ QUEUE_FACTORS: Mapping[ServiceName, int] = {"classifiers": 8}
 """A run asks each classifier of a zoo in a call of its own; calls that wait together share their loading."""
 
 
-class ServiceOptions(BaseModel):
+class ServiceOptions(BaseModel, frozen=True, extra="forbid"):
     """One service's own settings; a value that is null is the common one."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     device: Device | None = None
     """Device of the service's models."""

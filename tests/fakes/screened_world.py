@@ -22,14 +22,9 @@ from counterpose_core.stress_test.confirmation import (
     confirm,
     is_futile,
 )
-from counterpose_core.stress_test.screening import (
-    Candidate,
-    Change,
-    choose_hypotheses,
-    mean_losses,
-    rank_candidates,
-)
+from counterpose_core.stress_test.screening import Candidate, Change, choose_hypotheses, rank_candidates
 from counterpose_core.types import EDIT_TYPES, EditType
+from evaluation.reference.plain_figures import mean_losses
 
 CLASSES = tuple(f"class{number}" for number in range(8))
 CLASSIFIERS = ("able", "good", "fair", "poor")

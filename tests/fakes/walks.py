@@ -9,14 +9,14 @@ from torch import Tensor
 
 from counterpose_core.editing.attention_control import cross_edit
 from counterpose_core.editing.branches import Branches, EditSettings, EditTask
-from counterpose_core.editing.driver.driver import Driver
 from counterpose_core.editing.driver.evaluation import Walk
 from counterpose_core.editing.edit import edit_walk
 from counterpose_core.editing.generate import GuidedPrompts, generate_walk
 from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_walk
-from counterpose_core.editing.inversion.tuning_free import direct_inversion, direct_walk, negative_prompt_walk
+from counterpose_core.editing.inversion.tuning_free import direct_walk, negative_prompt_walk
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
+from evaluation.reference.plain_driver import Driver, direct_inversion
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 SHORT, LONG = NoiseSchedule().timetable(3), NoiseSchedule().timetable(4)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counterpose_core.shift_benchmark.accuracy_line import slopes
 from counterpose_core.shift_benchmark.benchmark import shift_benchmark
 from counterpose_core.statistics.bootstrap import bootstrap_mean
 from counterpose_core.types import Estimate
+from evaluation.reference.plain_figures import slopes
 from fakes.simulated_answers import World
 
 

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from counterpose_core.editing.attention_control import CrossEdit, cross_edit
-from counterpose_core.editing.edit import EditSettings, EditTask, edit
-from counterpose_core.editing.generate import generate
+from counterpose_core.editing.edit import EditSettings, EditTask
 from counterpose_core.editing.inversion.inversion import Inverted
-from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
-from counterpose_core.editing.inversion.tuning_free import direct_inversion
+from counterpose_core.editing.inversion.null_text import NullTextSettings
 from counterpose_core.editing.noise_schedule import Timetable
 from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
 from evaluation.benchmarks.device.networks import Architecture, Networks
+from evaluation.reference.plain_driver import direct_inversion, edit, generate, null_text_inversion
 from evaluation.reference.plain_editing import Target
 from evaluation.reference.plain_unet import PlainUNet
 from evaluation.reference.reference_run import reference_run

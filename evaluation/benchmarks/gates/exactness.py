@@ -10,7 +10,7 @@ from torch import Tensor
 
 from counterpose_core.editing.attention_control import CrossEdit, cross_edit, refine, reweight
 from counterpose_core.editing.denoiser import Denoiser
-from counterpose_core.editing.edit import EditSettings, EditTask, edit, null_text_edit
+from counterpose_core.editing.edit import EditSettings, EditTask
 from counterpose_core.editing.inversion.inversion import Inverted
 from counterpose_core.editing.inversion.null_text import NullTextSettings
 from counterpose_core.editing.noise_schedule import NoiseSchedule
@@ -20,6 +20,7 @@ from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser
 from evaluation.benchmarks.bench import Bench
 from evaluation.benchmarks.report import Row, at_most, row
 from evaluation.reference.plain_alignment import carried_maps
+from evaluation.reference.plain_driver import edit, null_text_edit
 from evaluation.reference.plain_editing import Target
 from evaluation.reference.plain_unet import PlainUNet
 from evaluation.reference.reference_run import (

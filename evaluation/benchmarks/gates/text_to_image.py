@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from counterpose_core.editing.generate import generate, starting_noise
+from counterpose_core.editing.generate import starting_noise
 from evaluation.benchmarks.bench import Bench
 from evaluation.benchmarks.contestants import diffusers_pipelines
 from evaluation.benchmarks.interleaved import interleaved, ratios
 from evaluation.benchmarks.report import Row, at_least, at_most, row
+from evaluation.reference.plain_driver import generate
 
 GUIDANCE = 2.0
 

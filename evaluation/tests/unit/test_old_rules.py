@@ -10,13 +10,14 @@ import pytest
 
 from counterpose_core.contract.stress_tests import Insight
 from counterpose_core.shift_benchmark import shift_effect
-from counterpose_core.shift_benchmark.accuracy_line import ModelAccuracies, Slope, slopes
+from counterpose_core.shift_benchmark.accuracy_line import ModelAccuracies, Slope
 from counterpose_core.statistics.bootstrap import Floats
 from counterpose_core.statistics.contrast import Contrast
 from counterpose_core.types import Estimate
 from evaluation.error_rates import nested_changes, verdicts
 from evaluation.error_rates.benchmarks import impact_coverage, slope_rates
 from evaluation.error_rates.cells import CELLS
+from evaluation.reference.plain_figures import slopes
 
 
 def test_no_change_was_shown_although_none_was_tested(monkeypatch: pytest.MonkeyPatch) -> None:

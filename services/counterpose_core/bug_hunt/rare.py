@@ -112,14 +112,6 @@ def rare_rate(strata: Sequence[Stratum]) -> Estimate:
     return Estimate(estimate=rate, low=low, high=min(1.0, high), n=sum(each.images for each in strata))
 
 
-def variance_of(shares: Sequence[float], rates: Sequence[float], images: Sequence[int]) -> float:
-    """Return the variance of `rare_rate` for known rates."""
-    return math.fsum(
-        share**2 * rate * (1.0 - rate) / number
-        for share, rate, number in zip(shares, rates, images, strict=True)
-    )
-
-
 def contribution(mentions: Mapping[int, bool], described: Mapping[int, bool]) -> Estimate:
     """Return which share of all images of a label fail as a description says, with a 95 % interval.
 

@@ -68,10 +68,8 @@ Distinct = Annotated[T, AfterValidator(_each_once), Field(json_schema_extra=DIST
 """A list, or none, that has no value twice."""
 
 
-class RequestBody(Described):
+class RequestBody(Described, extra="forbid", frozen=True, allow_inf_nan=False):
     """The body of a request; unknown fields are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 # Not written into the class: from there mypy would want every caller's words proven to be one of a few.
@@ -84,10 +82,8 @@ class ClientBody(RequestBody):
     model_config = _STRICT
 
 
-class ResponseBody(Described):
+class ResponseBody(Described, extra="ignore", frozen=True, allow_inf_nan=False):
     """The body of a response; a reader ignores unknown fields, which a newer version may send."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show in a notebook what ``print`` shows, where a body says it in sentences."""

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from pydantic import ConfigDict
-
 from counterpose_core.field_descriptions import Described
 
 EditorBackend = Literal["prompt-to-prompt"]
@@ -20,10 +18,8 @@ Ability = Literal[
 """The name of something that an editor can do."""
 
 
-class Capabilities(Described):
+class Capabilities(Described, extra="ignore", frozen=True):
     """What an editor can do; what it does not declare, it cannot."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     reconstruct: bool = False
     """Returns an image with nothing changed, by the path that its edits take."""

@@ -9,8 +9,7 @@ from typing import Protocol
 from torch import Tensor
 
 from counterpose_core.editing.branches import Branches, EditSettings, EditTask, SourceRows
-from counterpose_core.editing.denoiser import Cancellation, Denoiser, finite_rows, never
-from counterpose_core.editing.driver.driver import Driver
+from counterpose_core.editing.denoiser import finite_rows
 from counterpose_core.editing.driver.evaluation import Owner, T, Walk
 from counterpose_core.editing.inversion.inversion import Inverted
 from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_walk
@@ -19,16 +18,12 @@ from counterpose_core.editing.sweep import Fork
 from counterpose_core.types import Cost
 
 __all__ = [
-    "EditSettings", "EditTask", "Edited", "InvertedAndEdited", "edit", "edit_walk", "null_text_edit",
-    "run_edit", "run_null_text_edit",
+    "EditSettings", "EditTask", "Edited", "InvertedAndEdited", "edit_walk", "run_edit", "run_null_text_edit",
 ]  # fmt: skip
 
 
 class Runner(Protocol):
-    """Runs walks to their ends, and knows what each owner's evaluations cost.
-
-    It is the driver of one call, or an engine that many requests share.
-    """
+    """Runs walks to their ends for one request, and knows what each owner's evaluations cost."""
 
     def run(self, walk: Walk[T]) -> T:
         """Run one walk to its end."""
@@ -77,37 +72,6 @@ def edit_walk(table: Timetable, inverted: Inverted, text: Tensor, branches: Bran
     return branches.collect()
 
 
-def edit(
-    denoiser: Denoiser,
-    table: Timetable,
-    inverted: Inverted,
-    text: Tensor,
-    tasks: Sequence[EditTask],
-    settings: EditSettings,
-    *,
-    cancelled: Cancellation = never,
-) -> Edited:
-    """Edit inverted images once for each task and sweep value.
-
-    Sweep values share one path until the first of them ends its injection.
-
-    Args:
-        denoiser: the network.
-        table: the noise levels.
-        inverted: the inversions of the B images.
-        text: their encoded captions (B, L, D).
-        tasks: the edits; each names its image by its place in the batch.
-        settings: the settings that all tasks share.
-        cancelled: polled before every call of the network.
-
-    Raises:
-        AttentionNotHooked: the denoiser has no attention that could be controlled.
-        Cancelled: the caller asked to stop.
-    """
-    driver = Driver(denoiser, batch=settings.batch, cancelled=cancelled)
-    return run_edit(driver, table, inverted, text, tasks, settings)
-
-
 def run_edit(
     runner: Runner,
     table: Timetable,
@@ -116,47 +80,26 @@ def run_edit(
     tasks: Sequence[EditTask],
     settings: EditSettings,
 ) -> Edited:
-    """Do what `edit` does with a runner, which decides on the batch and on cancellation."""
-    owners = range(len(tasks))
-    branches = Branches(table, tasks, settings, owners)
-    latents = runner.run(edit_walk(table, inverted, text, branches))
-    return Edited(latents, finite_rows(latents), [runner.cost(owner) for owner in owners], branches.forks)
+    """Edit inverted images once for each task and sweep value.
 
-
-def null_text_edit(
-    denoiser: Denoiser,
-    table: Timetable,
-    clean: Tensor,
-    text: Tensor,
-    null: Tensor,
-    settings: NullTextSettings,
-    tasks: Sequence[EditTask],
-    edit_settings: EditSettings,
-    *,
-    cancelled: Cancellation = never,
-) -> InvertedAndEdited:
-    """Invert images by null-text inversion and edit them in the same walk.
-
-    The results equal those of `null_text_inversion` followed by `edit`. While attention is carried over, this
-    saves one evaluation per image and step: the inversion's evaluation of the source also serves the edits.
+    Sweep values share one path until the first of them ends its injection.
 
     Args:
-        denoiser: the network.
+        runner: runs the walk; it decides on the batch and on cancellation.
         table: the noise levels.
-        clean: clean latents (B, C, H, W).
-        text: the encoded captions (B, L, D).
-        null: the encoded empty prompt (L, D).
-        settings: the settings of the inversion.
+        inverted: the inversions of the B images.
+        text: their encoded captions (B, L, D).
         tasks: the edits; each names its image by its place in the batch.
-        edit_settings: the settings that all tasks share.
-        cancelled: polled before every call of the network.
+        settings: the settings that all tasks share.
 
     Raises:
         AttentionNotHooked: the denoiser has no attention that could be controlled.
         Cancelled: the caller asked to stop.
     """
-    driver = Driver(denoiser, batch=edit_settings.batch, cancelled=cancelled)
-    return run_null_text_edit(driver, table, clean, text, null, settings, tasks, edit_settings)
+    owners = range(len(tasks))
+    branches = Branches(table, tasks, settings, owners)
+    latents = runner.run(edit_walk(table, inverted, text, branches))
+    return Edited(latents, finite_rows(latents), [runner.cost(owner) for owner in owners], branches.forks)
 
 
 def run_null_text_edit(
@@ -169,7 +112,25 @@ def run_null_text_edit(
     tasks: Sequence[EditTask],
     edit_settings: EditSettings,
 ) -> InvertedAndEdited:
-    """Do what `null_text_edit` does with a runner, which decides on the batch and on cancellation."""
+    """Invert images by null-text inversion and edit them in the same walk.
+
+    The results equal those of the inversion followed by `run_edit`. While attention is carried over, this
+    saves one evaluation per image and step: the inversion's evaluation of the source also serves the edits.
+
+    Args:
+        runner: runs the walk; it decides on the batch and on cancellation.
+        table: the noise levels.
+        clean: clean latents (B, C, H, W).
+        text: the encoded captions (B, L, D).
+        null: the encoded empty prompt (L, D).
+        settings: the settings of the inversion.
+        tasks: the edits; each names its image by its place in the batch.
+        edit_settings: the settings that all tasks share.
+
+    Raises:
+        AttentionNotHooked: the denoiser has no attention that could be controlled.
+        Cancelled: the caller asked to stop.
+    """
     images = [("image", row) for row in range(clean.shape[0])]
     edits = [("edit", row) for row in range(len(tasks))]
     branches = Branches(table, tasks, edit_settings, edits)

@@ -13,8 +13,6 @@ from typing import Protocol
 import torch
 from torch import Generator, Tensor
 
-from counterpose_core.editing.denoiser import Cancellation, Denoiser, never
-from counterpose_core.editing.driver.driver import Driver
 from counterpose_core.editing.driver.evaluation import Evaluation, Owner, Walk
 from counterpose_core.editing.noise_schedule import Timetable
 from counterpose_core.editing.solvers.ddim import guide, sampled, step
@@ -73,21 +71,6 @@ def generate_walk(table: Timetable, noise: Tensor, prompts: GuidedPrompts) -> Wa
         uncond, cond = yield [sampled(table, index, latents, words, prompts.owners) for words in both]
         latents = step(table, index, latents, guide(uncond.output, cond.output, prompts.guidance))
     return latents
-
-
-def generate(
-    denoiser: Denoiser,
-    table: Timetable,
-    noise: Tensor,
-    text: Tensor,
-    null: Tensor,
-    *,
-    guidance: float,
-    cancelled: Cancellation = never,
-) -> Tensor:
-    """Run `generate_walk` on its own."""
-    prompts = GuidedPrompts(text=text, null=null, guidance=guidance, owners=range(noise.shape[0]))
-    return Driver(denoiser, cancelled=cancelled).run(generate_walk(table, noise, prompts))
 
 
 def consistency_walk(table: Timetable, noise: Tensor, prompts: GuidedPrompts) -> Walk[Tensor]:

@@ -15,8 +15,6 @@ import torch
 from torch import Tensor
 
 from counterpose_core.editing.adam import adam_update
-from counterpose_core.editing.denoiser import Cancellation, Denoiser, never
-from counterpose_core.editing.driver.driver import Driver
 from counterpose_core.editing.driver.evaluation import Answer, Evaluation, Objective, Owner, Walk
 from counterpose_core.editing.noise_schedule import NoiseSchedule, PredictionType
 from counterpose_core.editing.training_task import Learned, Learning, Sample, TokenTask
@@ -182,17 +180,3 @@ def textual_inversion_walk(
         Learned(state, tuple(curve), index in broken or not bool(torch.isfinite(state.vectors).all()))
         for index, (state, curve) in enumerate(zip(states, losses, strict=True))
     ]
-
-
-def textual_inversion(
-    denoiser: Denoiser,
-    tasks: Sequence[TokenTask],
-    read: TemplateReader,
-    schedule: NoiseSchedule,
-    settings: TextualInversionSettings,
-    *,
-    cancelled: Cancellation = never,
-) -> list[Learned]:
-    """Run `textual_inversion_walk` on its own; only the vectors are trained, so freeze the weights."""
-    walk = textual_inversion_walk(tasks, read, schedule, settings, range(len(tasks)))
-    return Driver(denoiser, cancelled=cancelled).run(walk)

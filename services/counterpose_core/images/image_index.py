@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from counterpose_core.errors import ArtifactCorrupt, BadBackendOutput, DatasetEmpty, InvalidRequest
 from counterpose_core.images.clip_metrics import unit
@@ -34,13 +34,11 @@ class FoundImage:
     similarity: float
 
 
-class IndexDescription(BaseModel):
+class IndexDescription(BaseModel, frozen=True, extra="forbid"):
     """Describes an index: its CLIP as ``id@revision``, the digest of its dataset, and its images in order.
 
     ``unreadable`` maps images of the dataset that could not be read to the reason.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: int = Field(default=INDEX_FORMAT, ge=INDEX_FORMAT, le=INDEX_FORMAT)
     checkpoint: str

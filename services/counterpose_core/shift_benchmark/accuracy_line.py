@@ -58,14 +58,6 @@ class ModelAccuracies:
     freedom: int
 
 
-def slopes(base: ArrayLike, shifted: ArrayLike) -> Floats:
-    """Return least-squares slopes (...) of ``shifted`` on ``base``, both (..., models); NaN if all equal."""
-    x, y = (_centred(np.asarray(values, dtype=np.float64)) for values in (base, shifted))
-    spread = np.sum(x * x, axis=-1)
-    flat = np.max(np.abs(x), axis=-1) <= _SAME
-    return np.asarray(np.where(flat, np.nan, np.sum(x * y, axis=-1) / np.where(flat, 1.0, spread)))
-
-
 def _centred(values: Floats) -> Floats:
     return np.asarray(values - values.mean(axis=-1, keepdims=True))
 

@@ -11,9 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from counterpose_core.text.caption_diff import words
 from counterpose_core.text.stop_words import STOP_WORDS
 from counterpose_core.types import EditType
@@ -94,22 +91,6 @@ class Candidate:
     def score(self) -> float:
         """The loss, shrunk towards 0 by one imagined source image without any."""
         return self.loss * self.n / (self.n + 1)
-
-
-def mean_losses(sources: ArrayLike, losses: ArrayLike) -> tuple[float, int]:
-    """Return the mean loss, each source image weighing 1, and the number of source images.
-
-    Args:
-        sources: the source image of each edit (n,), as numbers or names.
-        losses: p(true class) of its control less that of the edit (n,), in [-1, 1]; NaN where it has none.
-    """
-    values = np.asarray(losses, dtype=np.float64)
-    known = ~np.isnan(values)
-    if not known.any():
-        return 0.0, 0
-    _, index = np.unique(np.asarray(sources)[known], return_inverse=True)
-    means = np.bincount(index, weights=values[known]) / np.bincount(index)
-    return float(means.mean()), len(means)
 
 
 def rank_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:

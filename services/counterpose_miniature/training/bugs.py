@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, Field, TypeAdapter, model_validator
 
 from counterpose_core.types import EditType
 from counterpose_miniature.world import DATASET, VALUES, Distribution, Scene
@@ -19,7 +19,7 @@ _USUAL_SHARE = 0.8
 SUITE_BUGS = Path(__file__).resolve().parent.parent / "suite" / "bugs"
 
 
-class Bug(BaseModel):
+class Bug(BaseModel, frozen=True, extra="forbid"):
     """One planted bug.
 
     ``leans-on``: `object_class` is mostly trained with `attribute` = `value`, and the exceptions are
@@ -28,8 +28,6 @@ class Bug(BaseModel):
     or spread evenly over the other classes where none is named. The drop of p(true class) that
     a bug causes is therefore about `strength`.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)
     object_class: str

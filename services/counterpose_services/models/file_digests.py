@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 KEPT_FROM_BYTES = 8 * 2**20
 """A smaller file is hashed in less time than a record of it is worth."""
@@ -17,9 +17,7 @@ SETTLED_S = 2.0
 """A file that changed this recently may change once more within one tick of its clock."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _Record(BaseModel, frozen=True, extra="forbid"):
     path: str
     size: int
     # A copy that keeps the original's time of change has its own time of status change.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from counterpose_core.contract.base import MAX_BATCH, ModelIdentity, Outcome
 from counterpose_core.contract.perturber import TextLikelihood
@@ -44,9 +44,7 @@ class Reader(Protocol):
     def knows(self, ids: Sequence[int]) -> bool: ...
 
 
-class _Captions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Captions(BaseModel, extra="forbid", frozen=True):
     captions: list[str]
 
 

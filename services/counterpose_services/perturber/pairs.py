@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import PerturbationType
 
 
-class CaptionPair(BaseModel):
+class CaptionPair(BaseModel, extra="forbid", frozen=True):
     """A caption and one edit of it, with the name of its instruction."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     instruction: str = Field(min_length=1)
     perturbation_type: PerturbationType

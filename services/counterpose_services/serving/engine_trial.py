@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer
@@ -76,13 +76,11 @@ def own_bytes() -> int:
     return int(lines["RssAnon"].split()[0]) * KIBIBYTE
 
 
-class Trial(BaseModel):
+class Trial(BaseModel, frozen=True, extra="forbid"):
     """What a trial measured; ``problem`` is one sentence if it failed, else null.
 
     ``peak_bytes`` is what torch reserved of the GPU at most, or this process's own memory.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     load_seconds: float = 0.0
     request_seconds: float = 0.0

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from evaluation.reference.plain_driver import direct_inversion, edit, null_text_edit
 from evaluation.reference.plain_editing import Target, call, denoise, invert, prompt_to_prompt, timesteps
 from evaluation.reference.plain_unet import PlainUNet
 from evaluation.reference.reference_run import Parity, reference_run
@@ -16,9 +17,8 @@ from torch import Tensor
 
 from counterpose_core.editing.attention_control import cross_edit, refine, replace_words, reweight
 from counterpose_core.editing.denoiser import AttentionSite
-from counterpose_core.editing.edit import EditSettings, EditTask, edit, null_text_edit
+from counterpose_core.editing.edit import EditSettings, EditTask
 from counterpose_core.editing.inversion.null_text import NullTextSettings
-from counterpose_core.editing.inversion.tuning_free import direct_inversion
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
 from counterpose_core.errors import AttentionNotHooked, InternalError

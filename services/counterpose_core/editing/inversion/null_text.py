@@ -10,8 +10,6 @@ from torch import Tensor
 
 from counterpose_core.editing.adam import adam_update
 from counterpose_core.editing.branches import Branches, SourceRows
-from counterpose_core.editing.denoiser import Cancellation, Denoiser, never
-from counterpose_core.editing.driver.driver import Driver
 from counterpose_core.editing.driver.evaluation import Evaluation, Objective, Owner, Walk
 from counterpose_core.editing.inversion.inversion import Inverted
 from counterpose_core.editing.noise_schedule import Timetable
@@ -163,23 +161,3 @@ def null_text_walk(
         nulls.append(current)
         counts.append(iterations)
     return Inverted(torch.stack(visited, 1), torch.stack(nulls, 1), torch.stack(counts, 1))
-
-
-def null_text_inversion(
-    denoiser: Denoiser,
-    table: Timetable,
-    clean: Tensor,
-    text: Tensor,
-    null: Tensor,
-    settings: NullTextSettings,
-    *,
-    cancelled: Cancellation = never,
-) -> Inverted:
-    """Run `null_text_walk` on its own, without edits.
-
-    Images share only the network calls: each has its own embedding, optimiser state and early stop. Only the
-    embedding gets a gradient, so freeze the weights.
-    """
-    owners = range(clean.shape[0])
-    walk = null_text_walk(table, clean, text, null, settings, owners, Branches.none(table))
-    return Driver(denoiser, cancelled=cancelled).run(walk)

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from counterpose_core.editing.denoiser import Cancellation, Denoiser, never
-from counterpose_core.editing.driver.driver import Driver
 from counterpose_core.editing.driver.evaluation import Owner, Walk
 from counterpose_core.editing.inversion.inversion import Inverted, no_inner_iterations
 from counterpose_core.editing.noise_schedule import Timetable
@@ -37,20 +35,6 @@ def direct_walk(
     return Inverted(trajectory, uncond, no_inner_iterations(trajectory))
 
 
-def direct_inversion(
-    denoiser: Denoiser,
-    table: Timetable,
-    clean: Tensor,
-    text: Tensor,
-    null: Tensor,
-    *,
-    cancelled: Cancellation = never,
-) -> Inverted:
-    """Run `direct_walk` on its own."""
-    owners = range(clean.shape[0])
-    return Driver(denoiser, cancelled=cancelled).run(direct_walk(table, clean, text, null, owners))
-
-
 def negative_prompt_walk(
     table: Timetable, clean: Tensor, text: Tensor, owners: Sequence[Owner]
 ) -> Walk[Inverted]:
@@ -68,14 +52,6 @@ def negative_prompt_walk(
         visited.append(step(table, index, visited[-1], answer.output))
     trajectory = torch.stack(visited, dim=1)
     return Inverted(trajectory, text[:, None].clone(), no_inner_iterations(trajectory))
-
-
-def negative_prompt_inversion(
-    denoiser: Denoiser, table: Timetable, clean: Tensor, text: Tensor, *, cancelled: Cancellation = never
-) -> Inverted:
-    """Run `negative_prompt_walk` on its own."""
-    owners = range(clean.shape[0])
-    return Driver(denoiser, cancelled=cancelled).run(negative_prompt_walk(table, clean, text, owners))
 
 
 def virtual_inversion(table: Timetable, clean: Tensor, null: Tensor, noise: Tensor) -> Inverted:

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from counterpose_core.editing.denoiser import Cancellation, Denoiser, never
-from counterpose_core.editing.driver.driver import Driver
 from counterpose_core.editing.driver.evaluation import Evaluation, Owner, Walk
 from counterpose_core.editing.noise_schedule import PredictionType, Timetable
 
@@ -69,11 +67,3 @@ def ddim_inversion_walk(
         (answer,) = yield [sampled(table, index, visited[-1], text, owners)]
         visited.append(inverse_step(table, index, visited[-1], answer.output))
     return torch.stack(visited[::-1], dim=1)
-
-
-def ddim_inversion(
-    denoiser: Denoiser, table: Timetable, clean: Tensor, text: Tensor, *, cancelled: Cancellation = never
-) -> Tensor:
-    """Run `ddim_inversion_walk` on its own."""
-    owners = range(clean.shape[0])
-    return Driver(denoiser, cancelled=cancelled).run(ddim_inversion_walk(table, clean, text, owners))

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from torch import Tensor
 
 from counterpose_core.blobs import cache_key
@@ -26,10 +26,8 @@ TRIES = 2
 _logger = logging.getLogger(__name__)
 
 
-class Calibration(BaseModel):
+class Calibration(BaseModel, frozen=True, extra="forbid"):
     """The rows found for what ``key`` names: weights, precision, device, library and shapes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     key: str
     plain: int = Field(ge=1, le=MOST_ROWS)

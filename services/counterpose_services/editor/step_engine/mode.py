@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from torch import Tensor
-
-from counterpose_core.editing.denoiser import AttentionControl, Denoiser
+from counterpose_core.editing.denoiser import Denoiser
 
 
 @dataclass(frozen=True)
@@ -30,21 +27,3 @@ class ModalDenoiser(Denoiser, Protocol):
     def in_mode(self, mode: Mode) -> AbstractContextManager[None]:
         """Compute in ``mode`` within the context."""
         ...
-
-
-class PlainDenoiser:
-    """A denoiser of one mode, such as a network that does nothing."""
-
-    def __init__(self, denoiser: Denoiser) -> None:
-        self._denoiser = denoiser
-
-    @contextmanager
-    def in_mode(self, mode: Mode) -> Iterator[None]:
-        """Compute as ever: there is no other mode."""
-        yield
-
-    def __call__(
-        self, latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
-    ) -> Tensor:
-        """Predict as the denoiser does."""
-        return self._denoiser(latents, timestep, text, control)

@@ -9,14 +9,8 @@ import numpy as np
 import pytest
 
 from counterpose_core.bug_hunt.comparison import FailureCounts
-from counterpose_core.bug_hunt.rare import (
-    Stratum,
-    allocate,
-    contribution,
-    divide,
-    rare_rate,
-    variance_of,
-)
+from counterpose_core.bug_hunt.rare import Stratum, allocate, contribution, divide, rare_rate
+from evaluation.reference.plain_figures import variance_of
 
 SHARES, RATES, IMAGES = (0.001, 0.0004, 0.9986), (0.5, 0.9, 0.00001), (12, 6, 4)
 

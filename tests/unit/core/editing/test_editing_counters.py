@@ -16,14 +16,13 @@ from counterpose_core.editing.denoiser import (
     EvaluationFlops,
     read_on_host,
 )
-from counterpose_core.editing.driver.driver import Driver
 from counterpose_core.editing.driver.evaluation import Evaluation, Objective, Walk
-from counterpose_core.editing.edit import EditSettings, EditTask, edit
-from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
-from counterpose_core.editing.inversion.tuning_free import direct_inversion
+from counterpose_core.editing.edit import EditSettings, EditTask
+from counterpose_core.editing.inversion.null_text import NullTextSettings
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
 from counterpose_core.types import Cost
+from evaluation.reference.plain_driver import Driver, direct_inversion, edit, null_text_inversion
 from evaluation.reference.toy_denoisers import HEADS, LENGTH, WIDTH, TinyAttention, draw, linear
 
 SWAP = align(*(TokenizedPrompt((0, 5, word, 7, 1), (None, 0, 1, 2, None)) for word in (6, 9)))

@@ -5,8 +5,9 @@ from torch import Tensor
 
 from counterpose_core.editing.denoiser import AttentionControl
 from counterpose_core.editing.noise_schedule import NoiseSchedule, PredictionType
-from counterpose_core.editing.solvers.ddim import ddim_inversion, guide, inverse_step, step
+from counterpose_core.editing.solvers.ddim import guide, inverse_step, step
 from counterpose_core.errors import Cancelled
+from evaluation.reference.plain_driver import ddim_inversion
 from evaluation.reference.plain_editing import call, invert
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from counterpose_core.editing.denoiser import AttentionControl, CountingDenoiser
-from counterpose_core.editing.driver.driver import Driver
 from counterpose_core.errors import Cancelled
+from evaluation.reference.plain_driver import Driver
 from evaluation.reference.toy_denoisers import TinyAttention
 from fakes.walks import DTYPES, KINDS, alone, walk
 

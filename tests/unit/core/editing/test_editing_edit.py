@@ -13,14 +13,19 @@ from counterpose_core.editing.denoiser import (
     Denoiser,
     never,
 )
-from counterpose_core.editing.edit import Edited, EditSettings, EditTask, edit
+from counterpose_core.editing.edit import Edited, EditSettings, EditTask
 from counterpose_core.editing.inversion.inversion import Inverted
-from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
-from counterpose_core.editing.inversion.tuning_free import direct_inversion, negative_prompt_inversion
+from counterpose_core.editing.inversion.null_text import NullTextSettings
 from counterpose_core.editing.local_blend import BlendWords
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
 from counterpose_core.errors import AttentionNotHooked, Cancelled
+from evaluation.reference.plain_driver import (
+    direct_inversion,
+    edit,
+    negative_prompt_inversion,
+    null_text_inversion,
+)
 from evaluation.reference.plain_editing import Blend, Carried, invert, null_text, prompt_to_prompt
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
 

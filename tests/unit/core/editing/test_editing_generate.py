@@ -6,17 +6,16 @@ import torch
 from torch import Tensor
 
 from counterpose_core.editing.denoiser import CountingDenoiser
-from counterpose_core.editing.driver.driver import Driver
 from counterpose_core.editing.generate import (
     GuidedPrompts,
     consistency_walk,
-    generate,
     noise_of_each_step,
     scheduled_walk,
     starting_noise,
 )
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_core.errors import Cancelled
+from evaluation.reference.plain_driver import Driver, generate
 from evaluation.reference.plain_editing import call, denoise, timesteps
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 

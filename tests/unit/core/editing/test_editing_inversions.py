@@ -3,8 +3,8 @@ import torch
 
 from counterpose_core.editing.denoiser import CountingDenoiser
 from counterpose_core.editing.inversion.inversion import Inverted
-from counterpose_core.editing.inversion.tuning_free import direct_inversion, negative_prompt_inversion
 from counterpose_core.editing.noise_schedule import NoiseSchedule, PredictionType
+from evaluation.reference.plain_driver import direct_inversion, negative_prompt_inversion
 from evaluation.reference.plain_editing import invert, negative_prompt
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 

@@ -6,9 +6,10 @@ from torch import Tensor
 
 from counterpose_core.editing.denoiser import AttentionControl, CountingDenoiser
 from counterpose_core.editing.inversion.inversion import Inverted
-from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from counterpose_core.editing.inversion.null_text import NullTextSettings
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_core.errors import Cancelled
+from evaluation.reference.plain_driver import null_text_inversion
 from evaluation.reference.plain_editing import invert, null_text
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 

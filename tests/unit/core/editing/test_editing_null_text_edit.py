@@ -11,10 +11,11 @@ from torch import Tensor
 
 from counterpose_core.editing.attention_control import CrossEdit, cross_edit, refine
 from counterpose_core.editing.denoiser import CountingDenoiser
-from counterpose_core.editing.edit import EditSettings, EditTask, InvertedAndEdited, edit, null_text_edit
-from counterpose_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from counterpose_core.editing.edit import EditSettings, EditTask, InvertedAndEdited
+from counterpose_core.editing.inversion.null_text import NullTextSettings
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
+from evaluation.reference.plain_driver import edit, null_text_edit, null_text_inversion
 from evaluation.reference.plain_editing import Carried, Target
 from evaluation.reference.reference_run import Parity, reference_calls, reference_evaluations, reference_run
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw

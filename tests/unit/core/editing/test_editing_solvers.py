@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from counterpose_core.editing.attention_control import cross_edit
-from counterpose_core.editing.edit import Edited, EditSettings, EditTask, edit
+from counterpose_core.editing.edit import Edited, EditSettings, EditTask
 from counterpose_core.editing.inversion.tuning_free import virtual_inversion
 from counterpose_core.editing.noise_schedule import NoiseSchedule, PredictionType, Timetable
 from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
 from counterpose_core.editing.solvers.ddim import step
 from counterpose_core.editing.solvers.solver import DDIM, DPMSolver2M, Move, Solver, predicted_clean
 from counterpose_core.editing.sweep import Fork
+from evaluation.reference.plain_driver import edit
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 SPREAD = 2.0

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from counterpose_core.editing.attention_control import cross_edit
 from counterpose_core.editing.denoiser import CountingDenoiser
-from counterpose_core.editing.edit import Edited, EditSettings, EditTask, edit
-from counterpose_core.editing.inversion.tuning_free import direct_inversion
+from counterpose_core.editing.edit import Edited, EditSettings, EditTask
 from counterpose_core.editing.local_blend import BlendWords
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
 from counterpose_core.editing.sweep import Fork, fork_steps, latest_fork
 from counterpose_core.stress_test.sweep import rounds
+from evaluation.reference.plain_driver import direct_inversion, edit
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 STEPS, CROSS = 10, 0.6

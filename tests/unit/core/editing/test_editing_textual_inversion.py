@@ -11,17 +11,16 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from counterpose_core.editing.denoiser import AttentionControl, CountingDenoiser, Denoiser
-from counterpose_core.editing.driver.driver import Driver
 from counterpose_core.editing.noise_schedule import NoiseSchedule, PredictionType
 from counterpose_core.editing.textual_inversion import (
     TextualInversionSettings,
     pinned,
-    textual_inversion,
     textual_inversion_walk,
 )
 from counterpose_core.editing.training_task import Learned, Learning, Sample, SampleStream, TokenTask
 from counterpose_core.errors import Cancelled
 from counterpose_core.types import Cost
+from evaluation.reference.plain_driver import Driver, textual_inversion
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 TEMPLATES, IMAGES, SLOT = 3, 5, 3

@@ -6,11 +6,12 @@ from torch import Tensor
 
 from counterpose_core.editing.attention_control import cross_edit
 from counterpose_core.editing.denoiser import CountingDenoiser
-from counterpose_core.editing.edit import Edited, EditSettings, EditTask, edit
+from counterpose_core.editing.edit import Edited, EditSettings, EditTask
 from counterpose_core.editing.inversion.tuning_free import virtual_inversion
 from counterpose_core.editing.noise_schedule import NoiseSchedule, PredictionType, Timetable
 from counterpose_core.editing.prompt_alignment import TokenizedPrompt, align
 from counterpose_core.editing.solvers.solver import Consistent
+from evaluation.reference.plain_driver import edit
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 STEPS = 4

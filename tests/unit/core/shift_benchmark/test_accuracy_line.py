@@ -8,13 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from counterpose_core.shift_benchmark.accuracy_line import (
-    ModelAccuracies,
-    linear_slope,
-    probit,
-    probit_slope,
-    slopes,
-)
+from counterpose_core.shift_benchmark.accuracy_line import ModelAccuracies, linear_slope, probit, probit_slope
+from evaluation.reference.plain_figures import slopes
 
 BASE = np.array([0.5, 0.6, 0.7, 0.8, 0.9])
 

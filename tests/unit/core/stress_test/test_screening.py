@@ -13,11 +13,11 @@ from counterpose_core.stress_test.screening import (
     Change,
     choose_hypotheses,
     least_pairs,
-    mean_losses,
     most_hypotheses,
     rank_candidates,
     with_pairs,
 )
+from evaluation.reference.plain_figures import mean_losses
 
 
 def candidate(

@@ -19,9 +19,10 @@ from counterpose_core.errors import BackendUnavailable, Cancelled, InternalError
 from counterpose_services.batching.batch_size import DoesNotFit
 from counterpose_services.editor.step_engine.capacity import RowLimits
 from counterpose_services.editor.step_engine.fair_shares import FairShares
-from counterpose_services.editor.step_engine.mode import Mode, PlainDenoiser
+from counterpose_services.editor.step_engine.mode import Mode
 from counterpose_services.editor.step_engine.step_engine import StepEngine
 from counterpose_services.editor.step_engine.walk_under_way import Terms
+from evaluation.reference.plain_driver import PlainDenoiser
 from evaluation.reference.toy_denoisers import TinyAttention
 from fakes.walks import DTYPES, KINDS, alone, walk
 
