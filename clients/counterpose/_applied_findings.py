@@ -91,7 +91,8 @@ def application_request(
             run.
         seed: default: the run's seed plus one.
         functions_named: finds the addresses of the classifiers that are functions.
-        classes: those of the dataset, for an operation's finding of one class: the others are not changed.
+        classes: those of the dataset, for a finding of an operation: of one class, the others are not
+            changed; of all, what the run had excluded stays so where the dataset has the class.
 
     Raises:
         InvalidRequest: the finding's class is none of them.
@@ -100,9 +101,13 @@ def application_request(
     made: dict[str, Any]
     if isinstance(change, Finding):
         kept = _KEPT_OF_OPERATIONS
-        made = {"transforms": {**request["transforms"], "operations": [change.edit_type]}}
-        if change.object_class:
-            made["transforms"]["excluded"] = _others_excluded(change, classes)
+        own = request["transforms"]
+        excluded = (
+            _others_excluded(change, classes)
+            if change.object_class
+            else _still_excluded(change, own.get("excluded") or {}, classes)
+        )
+        made = {"transforms": {**own, "operations": [change.edit_type], "excluded": excluded}}
     else:
         kept = _KEPT
         made = {"interventions": [change.model_dump()]}
@@ -125,6 +130,13 @@ def _others_excluded(finding: Finding, classes: Sequence[str]) -> dict[str, list
             "name a dataset that has it"
         )
     return {name: [finding.edit_type] for name in classes if name != finding.object_class}
+
+
+def _still_excluded(
+    finding: Finding, excluded: Mapping[str, Sequence[str]], classes: Sequence[str]
+) -> dict[str, list[str]]:
+    operation = finding.edit_type
+    return {name: [operation] for name in excluded if operation in excluded[name] and name in classes}
 
 
 def _change(caption: str, edited: str) -> Intervention:

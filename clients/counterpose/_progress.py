@@ -24,6 +24,8 @@ LINE_S = 10.0
 """Seconds between two lines where lines cannot be rewritten: a log shows that the run goes on."""
 _LEAST_ENDED = 10
 """Items from which the time that is left is guessed."""
+_RECENT_S = 60.0
+"""A run that slows down is judged by its last minute."""
 
 
 class Progress(Protocol):
@@ -56,6 +58,8 @@ class Forecast:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since: tuple[float, int] | None = None
+        self._recent: list[tuple[float, int]] = []
+        self._plans = False
         self.most = 0
         self.ended = 0
         self.share = 0.0
@@ -71,6 +75,10 @@ class Forecast:
         self.share = 1.0 if has_ended else max(self.share, self.ended / max(self.most, 1))
         if self._since is None and run.state == "in_progress":
             self._since = self._clock(), self.ended
+        self._plans = run.state == "finalizing"
+        self._recent.append((self._clock(), self.ended))
+        while len(self._recent) > 1 and self._recent[1][0] <= self._clock() - _RECENT_S:
+            del self._recent[0]
         self._at_most = self.most > counts.total
 
     @property
@@ -81,11 +89,15 @@ class Forecast:
     @property
     def left(self) -> str:
         """How long the whole run still takes; empty while nobody can say, and at the end."""
+        if self._plans:
+            return "planning the next phase"
         began, before = self._since or (self._clock(), self.ended)
         seconds, ended = self._clock() - began, self.ended - before
         if ended < _LEAST_ENDED or seconds <= 0.0 or self.ended >= self.most:
             return ""
-        minutes = (self.most - self.ended) * seconds / ended / 60.0
+        since, then = self._recent[0]
+        slowest = max(seconds / ended, (self._clock() - since) / max(1, self.ended - then))
+        minutes = (self.most - self.ended) * slowest / 60.0
         if minutes < 1.0:
             return "less than a minute left"
         return f"{'at most ' if self._at_most else ''}about {minutes:.0f} min left"

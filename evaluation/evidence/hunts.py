@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from counterpose_core.types import Estimate
@@ -143,8 +143,8 @@ def _how(made: HuntValidity) -> list[str]:
     setting, request = made.setting, made.setting.request
     return [
         f"- `make validate-hunt`: {setting.classifiers} classifiers with {setting.planted} planted bugs and"
-        f" {setting.controls} controls of stretch {setting.stretch}; one hunt a classifier and label, of"
-        f" {request['budget']['images']} images at most ({request['steps']} denoising steps,"
+        f" {setting.controls} controls of {_stretches(setting.stretches)}; one hunt a classifier and label,"
+        f" of {request['budget']['images']} images at most ({request['steps']} denoising steps,"
         f" {request['held_out']} held-out images a prompt, vary {request['vary']:g}).",
         "",
         "A planted bug is a class under one circumstance that the training labels as another class. The true",
@@ -169,6 +169,11 @@ def _how(made: HuntValidity) -> list[str]:
         f"True rates of findings are of {setting.scenes_of_a_finding:,} scenes.",
         "[How a hunt works](../design/bug-hunts.md), [how truth is made](../design/validity.md).",
     ]
+
+
+def _stretches(numbers: Sequence[int]) -> str:
+    named = ", ".join(map(str, numbers[:-1]))
+    return f"stretches {named} and {numbers[-1]}" if named else f"stretch {numbers[0]}"
 
 
 def _when_true(made: HuntValidity) -> list[str]:

@@ -26,7 +26,7 @@ from .hunting import hunt
 from .report import HuntValidity
 from .study import Study
 from .training import Training
-from .validate import parsed, report, study_of
+from .validate import parsed, report, studies_of
 from .words import WAYS, Way, compared
 
 OUT = RESULTS / "hunt-words.json"
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     use_threads(1)
     requests = {way: _request(given, way) for way in WAYS}
-    studies = {way: study_of(request) for way, request in requests.items()}
+    studies = {way: studies_of(request)[0] for way, request in requests.items()}
     if not given.report:
         _work(studies, given.state.absolute())
     made: dict[Way, HuntValidity] = {}

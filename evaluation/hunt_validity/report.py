@@ -103,7 +103,7 @@ class Setting(Part):
     fails more often. ``drawn``: further images of each.
     """
 
-    stretch: int
+    stretches: list[int]
     classifiers: int
     controls: int
     planted: int

@@ -1,6 +1,6 @@
 """``make validate-hunt``: compare bug hunts with rendered truth.
 
-    python -m evaluation.hunt_validity --stretch 1 --images 640 --processes 2
+    python -m evaluation.hunt_validity --stretch 3 4 5 --images 640 --processes 2
 
 Trains classifiers with and without planted bugs, hunts on each in this process, and compares what breaks with
 renderings. Every classifier, image, caption and hunt is kept, so that a killed validation goes on.
@@ -34,15 +34,17 @@ from .truth import SCENES, SCENES_OF_A_FINDING, Truth
 
 OUT = RESULTS / "hunt-validity.json"
 USUAL_WORDS = "frequency"
-VALIDATION = 3
-"""The stretch that nothing was tuned on. Stretch 0 is for tuning; 1 was seen when truth was read anew, and 2
+VALIDATION = (3, 4, 5)
+"""Stretches that nothing was tuned on. Stretch 0 is for tuning; 1 was seen when truth was read anew, and 2
 when the generator's gap was set by it."""
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="make validate-hunt", description=__doc__.splitlines()[0])
-    parser.add_argument("--stretch", type=int, default=VALIDATION, help="stretch of bugs and seeds")
+    parser.add_argument(
+        "--stretch", type=int, nargs="+", default=VALIDATION, help="stretches of bugs and seeds"
+    )
     parser.add_argument("--controls", type=int, default=6, help="classifiers without a bug")
     parser.add_argument("--labels", type=int, default=8, help="hunts of each of them")
     parser.add_argument("--images", type=int, default=640, help="budget of a hunt")
@@ -74,22 +76,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     use_threads(1)
     if given.part:
         own_part, parts = map(int, given.part.split("/"))
-        _work(given, own_part, parts)
+        for study in studies_of(given):
+            _work(study, given.state.absolute(), own_part, parts)
         return
     if not given.report:
         own = list(sys.argv[1:] if arguments is None else arguments)
         shares = [f"{number}/{given.processes}" for number in range(given.processes)]
         command = [sys.executable, "-m", "evaluation.hunt_validity", *own]
         workers = [subprocess.Popen([*command, "--part", part]) for part in shares]
-        if any(code != 0 for code in [worker.wait() for worker in workers]):
+        # The parts wait for each other's classifiers: without one of them the rest would wait for ever.
+        while all(worker.poll() in (None, 0) for worker in workers):
+            if all(worker.poll() == 0 for worker in workers):
+                break
+            time.sleep(1.0)
+        else:
+            for worker in workers:
+                worker.terminate()
             raise SystemExit("a part ended early: start again to resume it")
     report(given)
 
 
-def study_of(given: argparse.Namespace) -> Study:
-    """The hunts that are asked for."""
-    state = given.state.absolute()
-    roster = roster_of(given.stretch, given.controls)
+def studies_of(given: argparse.Namespace) -> list[Study]:
+    """The hunts that are asked for, by stretch."""
     shared: dict[str, Any] = {
         "budget": {"images": given.images},
         "held_out": given.held_out,
@@ -101,20 +109,24 @@ def study_of(given: argparse.Namespace) -> Study:
     # Only where it differs: hunts that are kept without it stay valid.
     if given.words != USUAL_WORDS:
         shared["words"] = given.words
+    return [_study(given, stretch, shared) for stretch in given.stretch]
+
+
+def _study(given: argparse.Namespace, stretch: int, shared: dict[str, Any]) -> Study:
+    state, roster = given.state.absolute(), roster_of(stretch, given.controls)
     return Study(
-        stretch=given.stretch,
+        stretch=stretch,
         roster=roster,
         planned=planned_hunts(roster, given.labels),
         shared=shared,
         folder=state / "hunts",
         models=state / "classifiers",
-        truth=Truth(given.stretch, state / "truth"),
+        truth=Truth(stretch, state / "truth"),
     )
 
 
-def _work(given: argparse.Namespace, number: int, parts: int) -> None:
-    study, state = study_of(given), given.state.absolute()
-    training = Training(given.stretch, study.models, state / "training")
+def _work(study: Study, state: Path, number: int, parts: int) -> None:
+    training = Training(study.stretch, study.models, state / "training")
     log = logging.getLogger(__name__)
     training.run([one for one in study.roster if _family(one, study.roster) % parts == number], log)
     suite = load_suite(SUITE)
@@ -147,22 +159,28 @@ def _family(one: Taught, roster: Sequence[Taught]) -> int:
 
 def report(given: argparse.Namespace) -> None:
     """Compare every hunt that is done with renderings, write the result file, and print each aim."""
-    study = study_of(given)
-    done = [(one, summary) for one in study.planned if (summary := study.done(one)) is not None]
-    bugs = [study.bug_report(one, bug, summary) for one, summary in done for bug in one.bugs]
-    claims = [claim for one, summary in done for claim in study.claims(one, summary)]
-    hunts = [study.hunt_report(one, summary) for one, summary in done]
-    controls = {one.name for one in study.roster if not one.bugs}
+    studies = studies_of(given)
+    roster = [one for study in studies for one in study.roster]
+    done = [
+        (study, one, summary)
+        for study in studies
+        for one in study.planned
+        if (summary := study.done(one)) is not None
+    ]
+    bugs = [study.bug_report(one, bug, summary) for study, one, summary in done for bug in one.bugs]
+    claims = [claim for study, one, summary in done for claim in study.claims(one, summary)]
+    hunts = [study.hunt_report(one, summary) for study, one, summary in done]
+    controls = {one.name for one in roster if not one.bugs}
     figures = figures_of(bugs, claims, hunts, controls)
     made = HuntValidity(
         setting=Setting(
-            stretch=study.stretch,
-            classifiers=len({one.taught.name for one, _ in done if one.bugs}),
-            controls=len({one.taught.name for one, _ in done if one.is_control}),
-            planted=sum(len(one.bugs) for one in study.roster),
+            stretches=[study.stretch for study in studies],
+            classifiers=len({one.taught.name for _, one, _ in done if one.bugs}),
+            controls=len({one.taught.name for _, one, _ in done if one.is_control}),
+            planted=sum(len(one.bugs) for one in roster),
             hunts=len(done),
-            planned=len(study.planned),
-            request=study.shared,
+            planned=sum(len(study.planned) for study in studies),
+            request=studies[0].shared,
             scenes=SCENES,
             scenes_of_a_finding=SCENES_OF_A_FINDING,
             effect=EFFECT,
@@ -180,4 +198,4 @@ def report(given: argparse.Namespace) -> None:
     for aim in made.aims:
         word = {True: "reached", False: "missed", None: "unknown"}[aim.met]
         sys.stdout.write(f"{word:8} {aim.name} ({aim.aim}): {aim.reached}\n")
-    sys.stdout.write(f"{given.out} written: {len(done)} of {len(study.planned)} hunts\n")
+    sys.stdout.write(f"{given.out} written: {len(done)} of {made.setting.planned} hunts\n")

@@ -86,7 +86,7 @@ def compared(made: Mapping[Way, HuntValidity]) -> WordsComparison:
     ]
     strong = [pair for pair in pairs if (pair[0].true_rate.estimate or 0.0) >= STRONG]
     return WordsComparison(
-        stretch=first.setting.stretch,
+        stretch=first.setting.stretches[0],
         classifiers=len({classifier for classifier, _ in hunts}),
         hunts=len(hunts),
         planned=first.setting.planned,

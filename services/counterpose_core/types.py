@@ -267,7 +267,11 @@ class Cost(BaseModel):
         return Cost.model_validate({name: mine[name] + theirs[name] for name in mine})
 
     def __str__(self) -> str:
+        if not self.unet_evaluations + self.flops:
+            return "no UNet evaluation"
+        backward = self.unet_backward_evaluations
+        also = f" and {backward:,} backward" if backward else ""
         return (
-            f"{self.unet_evaluations:,} F (UNet evaluations) and {self.unet_backward_evaluations:,} backward"
-            f" in {self.unet_calls:,} calls, {format_si(self.flops, 'FLOP')}"
+            f"{self.unet_evaluations:,} UNet evaluations (F){also} in {self.unet_calls:,} calls, "
+            f"{format_si(self.flops, 'FLOP')}"
         )

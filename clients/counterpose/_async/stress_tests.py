@@ -169,7 +169,7 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
             example = self._calls.one_item(history.run_id, history.told.pairs[0].edit)
             change = example_change(history.told, await self._sender.send(example))
         classes: list[str] = []
-        if is_operation and history.told.object_class:
+        if is_operation:
             classes = (await AsyncDatasets(self._sender).get(request["dataset"])).classes
         body = application_request(self.id, request, change, seed, self._sender.functions_named, classes)
         return AsyncStressTest(self._sender, await self._sender.send(self._calls.create(body, None)))

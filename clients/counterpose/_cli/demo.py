@@ -24,7 +24,7 @@ from counterpose._cli.stack import Port, ServicesPort, State, span
 from counterpose._cli.steps import Steps
 from counterpose._cli.stress_test import stress_test_figures
 from counterpose._cli.terminal import exit_on_error, print_note, print_result
-from counterpose._files import write_text
+from counterpose._files import save_page, write_text
 from counterpose._stack import Images, open_stack
 from counterpose._sync.client import Client
 from counterpose._sync.run_handle import AnyRun
@@ -90,22 +90,28 @@ def demo(
         with stack.temporarily(shown.images):
             steps.end()
             outcome = _show(shown, stack.url, out)
+            stops = bool(stack.started)
     report, figures = out / f"{shown.report}.html", out / f"{shown.figures}.json"
     print_result(f"report:  {report.absolute().as_uri()}\nfigures: {figures}")
-    print_result(_onward(shown, state))
+    print_result(_onward(shown, state, stops))
     print_note(f"the demo took {span(time.monotonic() - began)}")
     raise typer.Exit(outcome)
 
 
-def _onward(shown: Demo, state: Path | None) -> str:
+def _onward(shown: Demo, state: Path | None, stopped: bool) -> str:
     named = "" if state is None else f" --state {quote(str(state))}"
     suite = "" if shown.suite is None else f" --suite {shown.suite}"
     # Before it costs anyone half an hour.
     rendered = "The demo's models know rendered images; docs/start/which-way.md says what photographs need."
+    start = [
+        "Counterpose has stopped. To go on, with the commands above or with your own images, start it again:",
+        f"  counterpose up{named}{suite}",
+        f"  counterpose down{named}   # at the end",
+    ]
     return "\n".join(
         [
+            *(start if stopped else []),
             "Next, your own images (one folder a class) and your own model:",
-            f"  counterpose up{named}{suite}",
             f"  {shown.onward}",
             *([rendered] if shown.suite is None else []),
         ]
@@ -154,10 +160,11 @@ def _show(shown: Demo, url: str, out: Path) -> ExitCode:
             follow_progress(runs[name], quiet=False)
             seconds[name] = time.monotonic() - began
         *_, last = runs
+        print_note("summing up, and writing the report")
         summaries = {name: run.summary() for name, run in runs.items()}
         figures = shown.figures_of(summaries, seconds)
         write_text(out / f"{shown.figures}.json", figures.model_dump_json(indent=2, by_alias=True) + "\n")
-        write_text(out / f"{shown.report}.html", runs[last].report())
+        save_page(out if shown.report == "report" else out / f"{shown.report}.html", runs[last].report())
         print_result(shown.text(summaries[last]))
     # Written first: what an incomplete run did find is worth reading.
     incomplete = {name: run.run for name, run in runs.items() if run.run.state != "completed"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import httpx
 
 from counterpose_core.contract.services import Health
@@ -13,6 +15,7 @@ LOOK_TIMEOUT_S = 2.0
 # A readiness check asks five services, each of which may be slow while models load.
 READY_TIMEOUT_S = 10.0
 LOG_LINES = 12
+_NOT_READY = "not ready: "
 
 
 def health(url: str) -> Health | None:
@@ -36,6 +39,31 @@ def waited_for(url: str) -> str | None:
         return str(response.json()["detail"])
     except (ValueError, KeyError, TypeError):
         return f"status {response.status_code}"
+
+
+class Awaited:
+    """What a gateway waits for while it starts.
+
+    A service that was ready once is not named again: while others load their models it answers late.
+
+    Args:
+        look: what is waited for by one answer of the gateway, as `waited_for`.
+    """
+
+    def __init__(self, look: Callable[[], str | None]) -> None:
+        self._look = look
+        self._services: list[str] | None = None
+
+    def __call__(self) -> str | None:
+        """Return it in a few words, such as "not ready: editor"; None if the gateway is ready."""
+        found = self._look()
+        if found is None or not found.startswith(_NOT_READY):
+            return found
+        named = found.removeprefix(_NOT_READY).partition(";")[0].split(", ")
+        if self._services is not None:
+            named = [name for name in self._services if name in named]
+        self._services = named or self._services
+        return f"{_NOT_READY}{', '.join(named)}" if named else "each service answered; not yet all at once"
 
 
 def require_free(port: int, option: str) -> None:

@@ -186,12 +186,14 @@ class Stack:
         self._start("gateway", GATEWAY, "serve")
         self._wait_for(lambda: "no answer" if readiness.health(self.url) is None else None)
         self._start("worker", GATEWAY, "work")
-        self._wait_for(self._told_readiness)
+        awaited = readiness.Awaited(lambda: readiness.waited_for(self.url))
 
-    def _told_readiness(self) -> str | None:
-        waited_for = readiness.waited_for(self.url)
-        self.tell("ready" if waited_for is None else waited_for)
-        return waited_for
+        def told() -> str | None:
+            waited_for = awaited()
+            self.tell("ready" if waited_for is None else waited_for)
+            return waited_for
+
+        self._wait_for(told)
 
     def _require_ports(self, running: Collection[ProcessName]) -> None:
         if "gateway" not in running:

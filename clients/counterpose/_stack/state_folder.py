@@ -68,12 +68,18 @@ def locked(state: Path, *, patient: bool = False) -> Iterator[None]:
     Raises:
         InvalidRequest: another process is doing so.
     """
-    with (state / LOCK).open("a") as lock:
+    with (state / LOCK).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX if patient else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            message = (
-                f"another command is starting or stopping Counterpose in {str(state)!r}: wait for it to end"
-            )
-            raise InvalidRequest(message) from error
+            lock.seek(0)
+            # Empty for the moment between taking the lock and signing it.
+            pid = lock.read().strip() or "PID"
+            raise InvalidRequest(
+                f"another command (process {pid}) is starting or stopping Counterpose in {str(state)!r}: "
+                f"wait for it, or end it with Ctrl-C or `kill {pid}`; what it has started it stops"
+            ) from error
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}")
+        lock.flush()
         yield

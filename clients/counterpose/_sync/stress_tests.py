@@ -170,7 +170,7 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
             example = self._calls.one_item(history.run_id, history.told.pairs[0].edit)
             change = example_change(history.told, self._sender.send(example))
         classes: list[str] = []
-        if is_operation and history.told.object_class:
+        if is_operation:
             classes = (Datasets(self._sender).get(request["dataset"])).classes
         body = application_request(self.id, request, change, seed, self._sender.functions_named, classes)
         return StressTest(self._sender, self._sender.send(self._calls.create(body, None)))

@@ -12,7 +12,7 @@ import httpx
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from counterpose_core.contract.base import ServiceHealth
 from counterpose_core.contract.services import CircuitState, ServiceState
-from counterpose_core.errors import BadBackendOutput, CounterposeError
+from counterpose_core.errors import BadBackendOutput, CounterposeError, DeadlineExceeded
 from counterpose_core.tracing import Tracing
 from counterpose_core.types import ServiceName
 from counterpose_gateway.services.caller import ServiceCaller
@@ -184,6 +184,9 @@ class HttpHealth:
         # Asked even while the circuit is open: the caller wants the current state of the service.
         try:
             found = await self._caller.get(name, "/healthz", ServiceHealth, seconds=HEALTH_SECONDS)
+        except DeadlineExceeded:
+            late = f"no answer within {HEALTH_SECONDS:g} s: it starts, or is busy"
+            found = ServiceHealth(service=name, ready=False, detail=late)
         except CounterposeError as error:
             found = ServiceHealth(service=name, ready=False, detail=error.detail)
         else:

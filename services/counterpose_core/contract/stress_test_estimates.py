@@ -148,7 +148,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _what(scope: ConfirmationScope) -> str:
-    return "its images" if scope == "class" else "the draws of a few of its images"
+    return "its images" if scope == "class" else "the repeated edits of a few of its images"
 
 
 def _minutes(minutes: float) -> str:

@@ -96,8 +96,10 @@ def gaussian(sigma: float, cut: float = 4.0) -> Floats:
     return normalised
 
 
-def convolved(image: Floats, kernel: Floats, border: Literal["edge", "reflect"] = "edge") -> Floats:
-    """Return an image convolved with a kernel of odd sides, its border repeated or reflected.
+def convolved(
+    image: Floats, kernel: Floats, border: Literal["edge", "reflect", "symmetric"] = "edge"
+) -> Floats:
+    """Return an image convolved with a kernel of odd sides, its border as `numpy.pad` continues it.
 
     By the Fourier transform: kernels grow with the image, and a direct sum over them takes seconds.
     """

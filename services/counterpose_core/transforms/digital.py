@@ -69,7 +69,9 @@ def elastic_field(pixels: Pixels, alpha: float, generator: np.random.Generator) 
     largest, kernels = 0.005 * max(shape), [gaussian(0.01 * side, cut=3) for side in shape]
     field = generator.uniform(-largest, largest, (2, *shape)).astype(np.float32)
     down, across = (
-        enlarged(convolved(layer, np.outer(*kernels)) * np.float32(alpha), pixels) * np.float32(scale(pixels))
+        # As published: a border that repeats one value would make the field near it stronger.
+        enlarged(convolved(layer, np.outer(*kernels), "symmetric") * np.float32(alpha), pixels)
+        * np.float32(scale(pixels))
         for layer in field
     )
     return down, across

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +23,8 @@ def render_all(scenes: Sequence[Scene], cache: Path | None = None) -> np.ndarray
             return np.asarray(kept)
     images = np.stack([render(scene) for scene in tqdm(scenes, desc="render", mininterval=5.0)])
     if cache is not None:
-        part = cache.with_suffix(".part.npy")
+        # Named by the process: another one may render the same scenes.
+        part = cache.with_name(f"{cache.stem}.{os.getpid()}.part.npy")
         np.save(part, images)
         part.replace(cache)
     return images

@@ -66,7 +66,7 @@ async def test_where_images_can_be_drawn_again_a_few_prove_something_of_themselv
         ).run.resolved_config["confirmation"]
         assert (found.screened, found.fresh, found.reason) == (plan["screened"], plan["fresh"], None)
         assert {each.scope for each in found.classes} == {"images"}
-        assert "of the draws of a few" in str(found)
+        assert "of the repeated edits of a few" in str(found)
 
 
 async def test_minutes_come_from_earlier_runs(tmp_path: Path) -> None:

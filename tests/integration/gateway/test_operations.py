@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -181,6 +185,13 @@ async def test_the_report_shows_photographs_before_and_after(gateway: FakeGatewa
     assert "Single classes" in page
     assert f"counterpose apply {summary.run_id[:8]} --finding 1 --dataset FOLDER" in page
     assert "No class has 8 independent images" in page
+    # As a report of edits, it hands its findings and its first screen on.
+    held = dict(re.findall(r'download="([^"]+)" href="data:[^,]+,([^"]+)"', page))
+    assert set(held) == {"findings.csv", "report.md"}
+    rows = list(csv.DictReader(io.StringIO(base64.b64decode(held["findings.csv"]).decode())))
+    assert summary.transforms is not None
+    assert [row["sentence"] for row in rows] == [each.sentence for each in summary.transforms.findings]
+    assert rows[0]["sentence"] in base64.b64decode(held["report.md"]).decode()
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_the_cost_of_a_run_is_shown_in_json_and_in_text(play: Play) -> None:
     play(*done())
     told = [line for line in stress_test().stdout.splitlines() if line.startswith("cost: ")]
     assert told == [f"cost: {Cost.model_validate(cost)}"]
-    assert "FLOP" in told[0]
+    assert "UNet evaluation" in told[0]
 
 
 def test_a_service_that_is_not_ready_shows_its_reason(play: Play) -> None:

@@ -253,7 +253,8 @@ def test_the_demo_writes_figures_and_report_and_tells_where(
     assert (tmp_path / "deep/out/report.html").read_text(encoding="utf-8") == "<html>"
     assert json.loads((tmp_path / "deep/out/summary.json").read_text(encoding="utf-8"))
     assert (tmp_path / "deep/out/report.html").as_uri() in ended.stdout
-    assert ended.stdout.splitlines()[-4].startswith("Next, your own images")
+    assert ended.stdout.splitlines()[-3].startswith("Next, your own images")
+    assert "summing up" in ended.stderr
 
 
 def test_the_demo_of_interfaces_learns_then_benchmarks_the_zoo_by_token_and_by_name(
@@ -304,14 +305,23 @@ def test_the_demo_of_hunts_needs_no_image_and_writes_what_it_found(
 
 @pytest.mark.parametrize("method", list(Method))
 def test_a_demo_ends_with_commands_that_lead_on_to_the_user_s_own_images(method: Method) -> None:
-    said = _onward(DEMOS[method], Path("my state")).splitlines()
-    assert "your own images" in said[0]
-    commands = [line.strip() for line in said if line.startswith("  ")]
+    commands = [
+        line.partition("#")[0].strip()
+        for line in _onward(DEMOS[method], Path("my state"), stopped=True).splitlines()
+        if line.startswith("  ")
+    ]
     assert commands[0].startswith("counterpose up --state 'my state'")
+    assert commands[1] == "counterpose down --state 'my state'"
     known: Any = typer.main.get_command(app)
     for words in map(shlex.split, commands):
         options = {option for one in known.commands[words[1]].params for option in one.opts}
         assert {word for word in words if word.startswith("--")} <= options
+
+
+def test_a_demo_on_a_counterpose_that_goes_on_does_not_say_that_it_has_stopped() -> None:
+    going_on = _onward(DEMOS[Method.STRESS_TEST], None, stopped=False)
+    assert going_on.startswith("Next, your own images")
+    assert "counterpose up" not in going_on
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_anything_starts(

@@ -86,6 +86,7 @@ def test_the_demo_starts_its_suite_and_compares_three_networks(
     @contextmanager
     def temporarily(self: Stack, images: Images) -> Iterator[None]:
         suites.append(self.suite)
+        self.started.append("services")
         images(self.datasets())
         yield
 

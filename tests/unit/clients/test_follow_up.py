@@ -181,14 +181,20 @@ def test_an_operation_is_applied_alone_to_the_images_that_are_named(
     history = told("", "has fog of level 3")
     fog = history.told.model_copy(update={"edit_type": "fog", "object_class": "", "pairs": []})
     history = history.model_copy(update={"told": fog})
-    run = a_run("completed", 3).model_copy(update={"resolved_config": OF_OPERATIONS})
-    session = Session(
-        kind, ok(run.model_dump_json()), ok(history.model_dump_json()), ok(a_run().model_dump_json())
+    # Left out of fog: a class that the dataset has, and one that it lacks; of another operation a third.
+    excluded = {"sled": ["rotation", "fog"], "kite": ["fog"], "bus": ["rotation"]}
+    request = OF_OPERATIONS["request"] | {"transforms": OPERATIONS | {"excluded": excluded}}
+    bodies = (
+        a_run("completed", 3).model_copy(update={"resolved_config": {"request": request}}),
+        history,
+        fake_dataset(9, ("bus", "sled")),
+        a_run(),
     )
+    session = Session(kind, *(ok(body.model_dump_json()) for body in bodies))
     session(lambda client: client.stress_tests.apply("run-1", 2, dataset=dataset))
     assert json.loads(session.seen[-1].content) == {
         "dataset": dataset or "demo", "classifiers": ["steady"], "label_map": {"bus": ["minibus"]},
         "exclude": exclude, "seed": 4, "applied_from": "run-1",
-        "transforms": OPERATIONS | {"operations": ["fog"]},
+        "transforms": OPERATIONS | {"operations": ["fog"], "excluded": {"sled": ["fog"]}},
         "max_edits_per_image": 0, "lance_r_edits_per_image": 0,
     }  # fmt: skip

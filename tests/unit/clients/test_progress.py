@@ -123,6 +123,22 @@ def test_a_run_that_is_followed_late_is_timed_from_then() -> None:
     assert forecast.left == "about 99 min left"
 
 
+def test_a_run_that_slows_down_is_judged_by_its_last_minute() -> None:
+    clock = Clock()
+    forecast = Forecast(clock)
+    for second, ended in ((0, 0), (60, 48), (120, 49), (180, 50)):
+        clock.now = float(second)
+        forecast.see(going(54, ended, config={}))
+    # At the pace of the whole run the last four would take 15 s.
+    assert forecast.left == "about 4 min left"
+
+
+def test_a_phase_that_is_planned_is_told_in_place_of_a_time() -> None:
+    forecast = Forecast(Clock())
+    forecast.see(going(100, 100, state="finalizing"))
+    assert forecast.left == "planning the next phase"
+
+
 def test_without_a_terminal_a_line_comes_every_ten_seconds_and_at_the_end(capsys: Any) -> None:
     clock = Clock()
     line = ProgressLine(clock)

@@ -19,6 +19,7 @@ from rich.console import Console
 from counterpose._cli.steps import Steps
 from counterpose._stack import Stack, open_stack, read_record, status_of
 from counterpose._stack.readiness import (
+    Awaited,
     health,
     last_lines,
     require_free,
@@ -112,6 +113,16 @@ def test_a_gateway_tells_its_version_and_what_it_waits_for(gateway: FakeGateway,
     assert waited_for(url) == "not ready: editor"
     (tmp_path / "calls").write_text("\n".join(LASTING), encoding="utf-8")
     assert waited_for(url) is None
+
+
+def test_a_service_that_was_ready_once_is_not_awaited_again() -> None:
+    said = ["no answer", "not ready: captioner, editor; GET /v1/services says why", "not ready: editor; why",
+            "not ready: captioner, editor; why", "not ready: captioner; why", None]  # fmt: skip
+    awaited = Awaited(iter(said).__next__)
+    assert [awaited() for _ in said] == [
+        "no answer", "not ready: captioner, editor", "not ready: editor", "not ready: editor",
+        "each service answered; not yet all at once", None,
+    ]  # fmt: skip
 
 
 def test_nothing_that_answers_is_no_gateway() -> None:

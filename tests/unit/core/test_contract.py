@@ -313,6 +313,24 @@ def test_costs_add_up_field_by_field() -> None:
     assert total == Cost(unet_calls=3, unet_evaluations=4, clip_passes=3, seconds=1.5)
 
 
+@pytest.mark.parametrize(
+    ("cost", "told"),
+    [
+        (Cost(seconds=9.0), "no UNet evaluation"),
+        (
+            Cost(unet_calls=2, unet_evaluations=8, flops=4_000),
+            "8 UNet evaluations (F) in 2 calls, 4.00 kFLOP",
+        ),
+        (
+            Cost(unet_calls=2, unet_evaluations=8, unet_backward_evaluations=3, flops=4_000),
+            "8 UNet evaluations (F) and 3 backward in 2 calls, 4.00 kFLOP",
+        ),
+    ],
+)
+def test_a_cost_in_words_names_what_was_evaluated(cost: Cost, told: str) -> None:
+    assert str(cost) == told
+
+
 def test_costs_are_exact_beyond_float_precision() -> None:
     evaluation = Cost(flops=2**62 + 1, attention_map_bytes=2**53 + 1, host_syncs=1)
     read_back = Cost.model_validate_json((evaluation + evaluation).model_dump_json())

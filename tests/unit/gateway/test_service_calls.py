@@ -228,13 +228,17 @@ async def test_health_is_requested_once_and_says_why_a_service_is_not_ready() ->
         service = request.url.path.split("/")[1]
         if service == "editor":
             raise httpx.ConnectError("refused")
+        if service == "captioner":
+            raise httpx.ReadTimeout("late")
         return httpx.Response(200, json={"service": service, "ready": service != "scorer"})
 
     time = Time()
     found = await HttpHealth(caller_over(handle, time)).services()
     assert [one.service for one in found] == list(SERVICE_NAMES)
-    assert {one.service for one in found if not one.ready} == {"editor", "scorer"}
+    assert {one.service for one in found if not one.ready} == {"captioner", "editor", "scorer"}
     assert "cannot be reached" in found[2].detail
+    # Of a call of work the remedy would be to ask for less.
+    assert found[0].detail == "no answer within 3 s: it starts, or is busy"
     assert time.pauses == []
 
 

@@ -192,6 +192,15 @@ def test_elastic_displacements_are_smooth_and_grow_with_level_and_size() -> None
     assert fields[1].std() == pytest.approx(2 * fields[0].std(), rel=0.1)
 
 
+def test_elastic_displacements_near_the_border_are_no_stronger_than_published() -> None:
+    fields = [
+        digital.elastic_field(np.zeros((224, 224, 3), np.uint8), 30, generator(seed))[0] for seed in range(8)
+    ]
+    border, middle = (np.std([field[rows] for field in fields]) for rows in (0, slice(20, -20)))
+    # A reflected border counts values twice; one that is repeated weighs half of the kernel by one value.
+    assert 1.2 < border / middle < 1.45
+
+
 def test_patterns_look_alike_at_every_size(texture: Callable[..., Pixels]) -> None:
     for name in ("snow", "fog", "frost"):
         small, large = (

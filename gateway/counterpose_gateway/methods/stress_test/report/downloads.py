@@ -105,7 +105,9 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
         f"Stress test of {_plain(summary.dataset)}, run `{summary.run_id}`.",
         "",
     ]
-    if summary.verdicts:
+    rest: list[str] = []
+    if summary.verdicts and summary.models:
+        rest = lines[len(summary.verdicts) + 1 :]
         parts += ["| Model | Verdict | Why | Right before → after |", "| --- | --- | --- | --- |"]
         parts += [
             f"| {_plain(row.name)} | {row.badge} | {_plain(row.sentence)} | {row.right} |"
@@ -124,7 +126,7 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
         for figure in operations:
             state = f"{BADGES[figure.state]}{by(figure.backend)}"
             parts.append(f"{figure.number}. {state}: {_plain(figure.sentence)}")
-        parts += ["", *map(_plain, lines[len(summary.verdicts) + 1 :])]
+        parts += ["", *map(_plain, rest)]
     return "\n".join(parts) + "\n"
 
 

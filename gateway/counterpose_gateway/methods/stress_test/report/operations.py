@@ -15,6 +15,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig, StressTestS
 from counterpose_core.contract.transforms import OperationFigure, OperationLevel
 from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE
 from counterpose_gateway.methods.stress_test.report.baseline import baseline_rows
+from counterpose_gateway.methods.stress_test.report.downloads import downloads
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album, Inline
 
@@ -53,6 +54,7 @@ def render_operations(
         "baseline": baseline_rows(summary.baseline, album),
         "command": repeat_command(config.request, config.operation_proof),
         "command_notes": repeat_notes(config.request),
+        "downloads": downloads(summary, ()),
         "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
     }
     return TEMPLATES.get_template("stress_test/operations.html.j2").render(context, images=album.images)

@@ -36,8 +36,8 @@ def test_the_drops_table_includes_the_papers_drop() -> None:
 
 def test_every_cell_states_its_test_result() -> None:
     text = report(shaken(20))
-    assert "p < 0.001 of 2, shown" in text
-    assert "p 1.000 of 2, not shown a drop of 0." in text
+    assert "p < 0.001, corrected for 2 tests, shown" in text
+    assert "p 1.000, corrected for 2 tests, not shown a drop of 0." in text
     assert "not tested: no placebos" in text
     assert "not tested: a test takes 6 sources" in report(shaken(5))
 
