@@ -11,6 +11,7 @@ from counterpose_core.errors import BackendUnavailable, CounterposeError, Invali
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem
 from counterpose_gateway.records.outcomes import Done, Outcome
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
+from counterpose_gateway.runs.drops import Drops
 from fakes.ports import fake_services
 from fakes.recorder import FakeRecorder
 from fakes.store import FakeStore
@@ -116,3 +117,17 @@ async def test_items_without_an_outcome_fail_together(size: int) -> None:
 
     await finish_group(OpenItems(leased, fake_services(FakeWorld()), record, FakeStore()), leased, nothing())
     assert record.sizes == [size]
+
+
+async def test_what_a_step_drops_ends_as_it_was_dropped_first() -> None:
+    leased, record = group(3), Batches()
+    attempt, drops = OpenItems(leased, fake_services(FakeWorld()), record, FakeStore()), Drops()
+    first, _, third = leased.items
+    with drops.on_error(leased.items[:2]):
+        drops.filtered(first, "no-edit", "nothing was proposed", RESULT)
+        raise BackendUnavailable("the editor is down")
+    assert attempt.keep(([third], drops)) == [third] == attempt.open
+    await finish_group(attempt, leased, attempt.done(third, RESULT))
+    found = [record.outcomes[item.id] for item in leased.items]
+    assert [each.state for each in found] == ["filtered", "failed", "done"]
+    assert (found[0].reason, found[0].result is None) == ("no-edit", False)
