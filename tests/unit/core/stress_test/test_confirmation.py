@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -77,6 +78,27 @@ def test_draws_of_few_images_prove_what_as_many_fresh_ones_could_not() -> None:
     # Any three of the six images of each could have been the placebos: twenty ways each.
     assert relabelled_p(two, np.random.default_rng(0)) == pytest.approx(1 / 400)
     assert relabelled_p(PairColumns.fresh([0.5, 0.6, 0.7] * 2), np.random.default_rng(0)) == 1 / 64
+
+
+def test_many_draws_of_few_images_are_tested_within_bounds_of_memory() -> None:
+    """Twice thirteen pairs, as a proof and its repetition make them: all labellings would take 18 GB."""
+    harmed, unharmed = redrawn([[0.5] * 13] * 2), redrawn([[0.1, -0.1] * 7] * 2)
+    tracemalloc.start()
+    proven, open_ = (relabelled_p(each, np.random.default_rng(0)) for each in (harmed, unharmed))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert proven < 0.001
+    assert open_ > 0.3
+    assert peak < 100e6
+
+
+def test_labellings_that_are_drawn_call_no_more_harmful_than_stated() -> None:
+    generator, called = np.random.default_rng(8), 0
+    for _ in range(200):
+        images = generator.normal(0.5, 0.2, (1, 20))
+        pairs = PairColumns.of(["a"] * 10, images[0, :10], images[0, 10:], redrawn=True)
+        called += relabelled_p(pairs, generator) <= 0.05
+    assert stats.binomtest(called, 200, 0.05).pvalue > 0.01
 
 
 def test_one_pair_each_is_a_test_by_sign_flips() -> None:
