@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +41,13 @@ def descendants(ancestor: int) -> list[int]:
     for pid in below:
         below += [child for child, row in rows.items() if row.parent == pid and child not in below]
     return below[1:]
+
+
+def working_folders() -> Iterator[Path]:
+    """Yield the folders in which processes run that this user may look at; none without ``/proc``."""
+    for process in PROC.glob("[0-9]*"):
+        with suppress(OSError):
+            yield (process / "cwd").readlink()
 
 
 def end_with_parent() -> None:

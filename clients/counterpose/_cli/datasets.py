@@ -148,6 +148,16 @@ def own_texts(captions: Path | None, names: Path | None) -> OwnTexts:
     )
 
 
+def require_images(dataset: str, own: OwnTexts = NO_TEXTS) -> None:
+    """Refuse a path that is no folder.
+
+    Raises:
+        InvalidRequest: ``dataset`` is a path or a file, or has captions or names, but is not a folder.
+    """
+    if not Path(dataset).is_dir() and (own or os.sep in dataset or Path(dataset).is_file()):
+        raise InvalidRequest(f"{dataset!r} is not a folder")
+
+
 def dataset_name(client: Client, dataset: str, own: OwnTexts = NO_TEXTS) -> str:
     """Return the dataset's name; a folder is uploaded first, under a name derived from its content.
 
@@ -159,9 +169,8 @@ def dataset_name(client: Client, dataset: str, own: OwnTexts = NO_TEXTS) -> str:
         DatasetEmpty: the folder holds no images.
     """
     folder = Path(dataset)
+    require_images(dataset, own)
     if not folder.is_dir():
-        if own or os.sep in dataset:
-            raise InvalidRequest(f"{dataset!r} is not a folder")
         return dataset
     known = {each.name for each in client.datasets.list().datasets if each.n_sources}
     if dataset in known and not own:

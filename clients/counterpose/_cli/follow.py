@@ -124,6 +124,8 @@ def run_to_end(
     with exit_on_error(_interrupt_hint(run.id, serves_function)):
         placement = current()
         follow_progress(run, quiet=output.as_json, look=None if placement is None else placement.look)
+        if not output.as_json:
+            print_note("summing up")
         summary, kind = run.summary(), runs_of(run.run.kind)
         # The summary first: a report that cannot be written must not cost it.
         show(summary, (render or kind.text)(summary), output.as_json)

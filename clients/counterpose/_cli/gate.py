@@ -101,6 +101,9 @@ def gate(
 def freeze(run: OneRun, file: SetFile, as_json: AsJson = False, url: Url = None) -> None:
     """Write the digest of a run's counterfactuals to a file, so that a gate compares no others."""
     with connected(url) as client:
+        if file.exists():
+            # One that freezes the run again may be replaced, anything else is not ours.
+            baseline_of(client, str(file))
         found = client.gates.freeze(client.runs.get(run).id)
         _save(file, found.model_dump_json(indent=2) + "\n")
         show(found, f"{found}\nwritten to {file}", as_json)
@@ -124,7 +127,7 @@ def baseline_of(client: Client, baseline: str) -> str | RegressionSet:
         return RegressionSet.model_validate_json(path.read_bytes())
     except (ValidationError, OSError) as error:
         raise InvalidRequest(
-            f"{baseline!r} is no regression set; `counterpose freeze RUN {baseline}` writes one"
+            f"{baseline!r} is no regression set; `counterpose freeze RUN NEW_FILE` writes one"
         ) from error
 
 

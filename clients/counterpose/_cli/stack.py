@@ -19,6 +19,7 @@ from counterpose._cli.terminal import connected, exit_on_error, print_note, prin
 from counterpose._stack import DEFAULT_PORT, Stack, StackStatus, open_stack, status_of
 from counterpose._stack.environment import DEFAULT_SUITE, SUITE_VARIABLE
 from counterpose._stack.readiness import health
+from counterpose._stack.record import state_at
 from counterpose._stack.status import SUITE_DISTRIBUTION
 from counterpose_core.contract.services import ServiceState, StoreUse
 from counterpose_core.errors import InvalidRequest
@@ -96,6 +97,8 @@ def require_suite(suite: str | None, url: str) -> None:
                 "leave out --suite, or --url"
             )
         stack.left_running()
+    if stack.started:
+        print_note(f"Counterpose runs at {stack.url} until `counterpose down`")
 
 
 def down(state: State = None) -> None:
@@ -134,9 +137,12 @@ def services(as_json: AsJson = False, url: Url = None) -> None:
 def _note_another() -> None:
     """Name the Counterpose of another state folder, which other commands reach and this one does not."""
     if health(f"http://{LOOPBACK}:{DEFAULT_PORT}") is not None:
+        folder = state_at(DEFAULT_PORT)
         print_note(
             f"a Counterpose answers on port {DEFAULT_PORT}: if another state folder started it, name that "
             "with --state"
+            if folder is None
+            else f"another Counterpose runs on port {DEFAULT_PORT}: --state {quote(str(folder))} means it"
         )
 
 

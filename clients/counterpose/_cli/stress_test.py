@@ -18,7 +18,7 @@ from counterpose._cli.contract_options import (
     Option,
     request_options,
 )
-from counterpose._cli.datasets import UNRESOLVED, dataset_name, own_texts, settings_of
+from counterpose._cli.datasets import UNRESOLVED, dataset_name, own_texts, require_images, settings_of
 from counterpose._cli.follow import Output, create_and_follow, drop_limit, judge_with, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.kinds import RunsOfKind, judged_by
@@ -195,6 +195,8 @@ def stress_test(
     if (backgrounds := transforms.get("backgrounds")) and Path(backgrounds).is_dir():
         transforms["backgrounds"] = UNRESOLVED
     settings = settings_of(StressTestCreate.model_validate(fixed | fields))
+    # Before anything starts for it.
+    require_images(dataset, own)
     require_suite(suite, client.address)
     if transforms.get("backgrounds") == UNRESOLVED:
         named = {"backgrounds": dataset_name(client, backgrounds)}

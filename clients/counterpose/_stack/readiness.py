@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import quote
 
 import httpx
 
+from counterpose._stack.record import state_at
 from counterpose_core.contract.services import Health
 from counterpose_core.errors import InvalidRequest
 from counterpose_processes.ports import LOOPBACK, is_free
@@ -76,9 +78,11 @@ def require_free(port: int, option: str) -> None:
         return
     other = f"`counterpose up {option} NUMBER`"
     if health(f"http://{LOOPBACK}:{port}") is not None:
+        folder = state_at(port)
+        named = "FOLDER" if folder is None else quote(str(folder))
         raise InvalidRequest(
             f"port {port}: another Counterpose runs there, from another state folder; stop it with "
-            f"`counterpose down --state FOLDER`, or start this one on another port with {other}"
+            f"`counterpose down --state {named}`, or start this one on another port with {other}"
         )
     raise InvalidRequest(f"port {port} is taken by another program: start on another with {other}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from counterpose_core.errors import InvalidRequest
 from counterpose_processes.process import Process
+from counterpose_processes.system import working_folders
 
 ProcessName = Literal["worker", "gateway", "services"]
 PROCESSES: tuple[ProcessName, ...] = ("worker", "gateway", "services")
@@ -60,3 +62,16 @@ def write_record(state: Path, record: Record) -> None:
     written = file.with_suffix(".new")
     written.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
     written.replace(file)
+
+
+def state_at(port: int) -> Path | None:
+    """Return the state folder of the Counterpose whose gateway listens there; None where that is not known.
+
+    Its processes run in their state folder, so that those of this machine tell it.
+    """
+    for folder in dict.fromkeys(working_folders()):
+        with suppress(InvalidRequest, OSError):
+            record = read_record(folder)
+            if record is not None and record.port == port and record.running():
+                return folder
+    return None

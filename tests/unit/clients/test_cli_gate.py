@@ -227,6 +227,16 @@ def test_a_file_that_is_no_set_is_wrong_usage(
     assert not script.seen
 
 
+def test_freeze_replaces_a_frozen_set_and_no_other_file(play: Play, tmp_path: Path) -> None:
+    script = play()
+    (tmp_path / "mine.json").write_text("{}", encoding="utf-8")
+    shown = run("freeze", "3fa8", "mine.json")
+    assert shown.exit_code == ExitCode.USAGE
+    assert "is no regression set" in shown.stderr
+    assert (tmp_path / "mine.json").read_text(encoding="utf-8") == "{}"
+    assert not script.seen
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [(NotFound("no such run"), ExitCode.USAGE), (Unauthorized("no key"), ExitCode.REFUSED)],

@@ -140,6 +140,8 @@ def test_what_another_state_folder_started_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("counterpose._cli.stack.health", lambda url: url)
     ended = run(command)
     assert "a Counterpose answers on port 8080: if another state folder started it" in ended.stderr
+    monkeypatch.setattr("counterpose._cli.stack.state_at", lambda port: Path(f"/my {port}"))
+    assert "another Counterpose runs on port 8080: --state '/my 8080' means it" in run(command).stderr
 
 
 def test_status_shows_address_processes_and_what_is_not_ready(gateway: FakeGateway, tmp_path: Path) -> None:

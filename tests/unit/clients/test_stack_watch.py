@@ -25,7 +25,7 @@ from counterpose._stack.readiness import (
     require_free,
     waited_for,
 )
-from counterpose._stack.record import Record, write_record
+from counterpose._stack.record import Record, state_at, write_record
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.weights_reading import WeightsReading
 from counterpose_processes.ports import free_port, is_free
@@ -113,6 +113,16 @@ def test_a_gateway_tells_its_version_and_what_it_waits_for(gateway: FakeGateway,
     assert waited_for(url) == "not ready: editor"
     (tmp_path / "calls").write_text("\n".join(LASTING), encoding="utf-8")
     assert waited_for(url) is None
+
+
+def test_the_state_folder_of_a_port_is_that_in_which_its_processes_run(tmp_path: Path) -> None:
+    port = free_port()
+    assert state_at(port) is None
+    write_record(tmp_path, record(worker=myself()).model_copy(update={"port": port}))
+    assert state_at(port) is None
+    with Program(["sleep", "30"], folder=tmp_path, log=tmp_path / "log"):
+        assert state_at(port) == tmp_path
+    assert state_at(port) is None
 
 
 def test_a_service_that_was_ready_once_is_not_awaited_again() -> None:
