@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,11 +28,15 @@ from counterpose_gateway.records.outcomes import Filtered
 from counterpose_gateway.runs.stages import StagePlan, StageResults
 from counterpose_gateway.runs.submission import submit
 from counterpose_gateway.summaries.summaries import awaited_report
+from counterpose_gateway.worker.worker import Worker
 from counterpose_services.editor.engine import EditorEngine
+from evaluation.in_process import context_of, work_off
 from evaluation.walk import Walk
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.hunted_world import hunted_services
+from fakes.recorder import FakeRecorder
 from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from fakes.world import FakeWorld, fake_suite
 
 HUNT = {
     "classifiers": ["leaning"], "labels": ["plate"], "budget": {"images": 250}, "held_out": 32,
@@ -62,6 +67,13 @@ def changed(kind: str, **fields: Any) -> Iterator[None]:
         METHODS[kind] = method
 
 
+async def one_group(worker: Worker) -> None:
+    """Let a worker lease a group of items and work on it."""
+    work = await worker._next_work()
+    assert work is not None
+    await work
+
+
 async def submission(walk: Walk) -> None:
     """The request of a stress test, until the run is in the ledger."""
     async with with_run("stress-test", BODY) as (gateway, _):
@@ -74,13 +86,14 @@ async def work_item(walk: Walk) -> None:
     """The items of one image of a stress test, by its method."""
     process = METHODS["stress-test"].process
 
-    async def counted(group: LeasedGroup, **others: Any) -> None:
+    async def counted(group: LeasedGroup, *, record: Recorder, **others: Any) -> None:
+        # The worker's recorder is the way of another flow.
         with walk.counting():
-            await process(group, **others)
+            await process(group, record=FakeRecorder(), **others)
 
     async with with_run("stress-test", BODY) as (gateway, _):
         with changed("stress-test", process=counted):
-            await (await gateway.worker(concurrency=1)._next_work())
+            await one_group(gateway.worker())
 
 
 async def worker(walk: Walk) -> None:
@@ -90,9 +103,9 @@ async def worker(walk: Walk) -> None:
         await record.ended([(item, Filtered(reason="none")) for item in group.items])
 
     async with with_run("stress-test", BODY) as (gateway, _):
-        idle = gateway.worker(concurrency=1)
+        idle = gateway.worker()
         with changed("stress-test", process=process), walk.counting():
-            await (await idle._next_work())
+            await one_group(idle)
 
 
 async def report(walk: Walk) -> None:
@@ -104,17 +117,20 @@ async def report(walk: Walk) -> None:
 
 
 async def next_stage(walk: Walk) -> None:
-    """What a bug hunt plans next: of all its stages, the one with the most stays."""
-    plan_next = METHODS["bug-hunt"].next_stage
+    """What a bug hunt plans next, without a ledger: of all its stages, the one with the most stays."""
+    hunt = METHODS["bug-hunt"]
+    plan_next = hunt.next_stage
     assert plan_next is not None
 
     def counted(run: Run, results: StageResults) -> StagePlan | None:
         with walk.counting():
             return plan_next(run, results)
 
-    with changed("bug-hunt", next_stage=counted):
-        async with with_run("bug-hunt", HUNT, ports=hunted_services) as (gateway, _):
-            await gateway.worker().work_off()
+    world = FakeWorld()
+    context = context_of(hunted_services(world), cast(Any, world.store), fake_suite())
+    counting = replace(hunt, next_stage=counted)
+    # It has an event loop of its own.
+    await asyncio.to_thread(work_off, counting, hunt.create.model_validate(HUNT), context)
 
 
 async def edit(walk: Walk) -> None:
@@ -129,7 +145,7 @@ async def edit(walk: Walk) -> None:
             engine.edit(EditRequest(items=[item], preset=PromptToPromptPreset(steps=4, inner_steps=2)))
 
 
-FLOWS: tuple[Callable[[Walk], Awaitable[None]], ...] = (
+FLOWS: tuple[Callable[[Walk], Coroutine[Any, Any, None]], ...] = (
     submission, work_item, worker, edit, report, next_stage,
 )  # fmt: skip
 
@@ -139,8 +155,9 @@ def main() -> None:
     for flow in FLOWS:
         walk = Walk()
         asyncio.run(flow(walk))
-        most = ", ".join(f"{Path(name).stem} {number}" for name, number in walk.into.most_common(8))
-        sys.stdout.write(f"{flow.__name__:12} {walk.stays:4} stays {walk.files:4} files: {most}\n")
+        by_file = Counter({Path(name).stem: len(callers) for name, callers in walk.callers.items()})
+        most = ", ".join(f"{name} {number}" for name, number in by_file.most_common(8))
+        sys.stdout.write(f"{flow.__name__:12} {walk.stays:4} stays {len(walk.callers):4} files: {most}\n")
 
 
 if __name__ == "__main__":

@@ -28,13 +28,7 @@ from counterpose_core.errors import CounterposeError, StorageError
 from counterpose_core.suite import load_suite
 from counterpose_core.tracing import tracing_to
 from counterpose_gateway.app import bare_app, create_admin_app, create_app
-from counterpose_gateway.commands.keys import (
-    add_commands,
-    add_quota_commands,
-    manage_keys,
-    manage_quotas,
-    print_log,
-)
+from counterpose_gateway.commands.keys import add_commands, manage_keys, manage_quotas, print_log
 from counterpose_gateway.http.request_head import Caller
 from counterpose_gateway.http.server import allow_connections, prepare_event_loop, serve_together, server_of
 from counterpose_gateway.images.intake import register_folder
@@ -118,7 +112,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     register.add_argument("--tenant", default=DEFAULT_TENANT, help="whose it is; default: %(default)s")
     add_commands(verbs)
-    add_quota_commands(verbs)
     back = verbs.add_parser(
         "roll-back", help="bring the ledger to an earlier revision, before an earlier version is installed"
     )

@@ -47,6 +47,7 @@ def add_commands(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     log = verbs.add_parser("access-log", help="print what the holders of keys changed, newest first")
     log.add_argument("--limit", type=int, default=ENTRIES, help="most entries")
     log.add_argument("--json", action="store_true", help="print JSON")
+    _add_quotas(verbs)
 
 
 def _add_days(parser: argparse.ArgumentParser) -> None:
@@ -148,8 +149,7 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace, Ledger, dt.datetime], int]] = 
 }
 
 
-def add_quota_commands(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb to the gateway's command line."""
+def _add_quotas(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     quotas = verbs.add_parser("quotas", help="bound what tenants use in a month")
     actions = quotas.add_subparsers(dest="action", required=True)
     setting = actions.add_parser("set", help="let a tenant use so much in a month of UTC; without both, all")
