@@ -119,13 +119,17 @@ async def test_items_without_an_outcome_fail_together(size: int) -> None:
     assert record.sizes == [size]
 
 
+def down() -> None:
+    raise BackendUnavailable("the editor is down")
+
+
 async def test_what_a_step_drops_ends_as_it_was_dropped_first() -> None:
     leased, record = group(3), Batches()
     attempt, drops = OpenItems(leased, fake_services(FakeWorld()), record, FakeStore()), Drops()
     first, _, third = leased.items
     with drops.on_error(leased.items[:2]):
         drops.filtered(first, "no-edit", "nothing was proposed", RESULT)
-        raise BackendUnavailable("the editor is down")
+        down()
     assert attempt.keep(([third], drops)) == [third] == attempt.open
     await finish_group(attempt, leased, attempt.done(third, RESULT))
     found = [record.outcomes[item.id] for item in leased.items]
