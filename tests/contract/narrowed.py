@@ -43,7 +43,7 @@ def with_known_ids(document: dict[str, Any], live: Live) -> dict[str, Any]:
 
 def _of_kind(parameters: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     """Return the parameters that runs of a kind take."""
-    others = {name for method in METHODS.values() for name in method.choices} - set(METHODS[kind].choices)  # type: ignore[index]  # a kind
+    others = {name for method in METHODS.values() for name in method.choices} - set(METHODS[kind].choices)
     return [each for each in parameters if each["name"] not in others]
 
 

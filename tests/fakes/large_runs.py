@@ -19,6 +19,7 @@ from counterpose_gateway.records import pace
 from counterpose_gateway.records.items import LeasedStage, PlannedItem
 from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.runs.large_plans import PlanInputs
+from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.worker.planner import Planner
 from fakes.ledger_worker import acknowledge
 from fakes.ledgers import IMAGE, config
@@ -97,7 +98,7 @@ def large_planner(
     ledger: Ledger, method: FourOfEach | None = None, *, lease_seconds: float = 30.0
 ) -> Planner:
     """What plans the rest of such runs."""
-    large = {KIND: method_of(KIND, rest_of_plan=(method or FourOfEach()).rest_of_plan)}
+    large: dict[str, AnyMethod] = {KIND: method_of(KIND, rest_of_plan=(method or FourOfEach()).rest_of_plan)}
     return Planner(ledger, large, lease_seconds=lease_seconds, most_items=1_000_000, store=NoStore())
 
 

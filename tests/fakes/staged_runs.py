@@ -13,6 +13,7 @@ from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.database.engine import Database
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.stages import StagePlan
 from counterpose_gateway.worker.planner import Planner
 from fakes.ledgers import IMAGE, config, planned_items
@@ -66,7 +67,7 @@ def planner(
     ledger: Ledger, method: FourStages, *, lease_seconds: float = 30.0, most_items: int = MOST_ITEMS
 ) -> Planner:
     """Return what plans stages of the method's runs."""
-    methods = {KIND: method_of(KIND, next_stage=method.next_stage)}
+    methods: dict[str, AnyMethod] = {KIND: method_of(KIND, next_stage=method.next_stage)}
     return Planner(ledger, methods, lease_seconds=lease_seconds, most_items=most_items)
 
 

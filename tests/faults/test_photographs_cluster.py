@@ -16,7 +16,8 @@ from fakes.processes import look_until
 
 IMAGES = 120
 JOB_IMAGES = int(os.environ.get("JOB_IMAGES", "300"))
-"""Photographs of the job that is killed half-way, each with 20 operations; 10,000 take a quarter of an hour on two idle cores."""
+"""Photographs of the job that is killed half-way, each with 20 operations; 10,000 take a quarter of an hour
+on two cores."""
 MOST = 3
 PATIENCE_SECONDS = 300.0
 WORK_SECONDS = 180.0

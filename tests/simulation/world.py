@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 from unittest.mock import patch
 
-from counterpose_core.types import RunKind
 from counterpose_gateway import ledger as ledger_module
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.database.session import Steady
@@ -69,7 +68,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.method = as_method(SimulatedMethod(self.faults))
-        self.methods: dict[RunKind, AnyMethod] = {self.method.kind: self.method}
+        self.methods: dict[str, AnyMethod] = {self.method.kind: self.method}
         self.processes: list[Process] = []
         self.is_closing = False
         self._started = 0

@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Annotated, Any, Generic, Self, TypeVar
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, SkipValidation, model_validator
 
 from counterpose_core.contract.base import ClientBody, Problem, ResponseBody, told_apart_by
 from counterpose_core.contract.classifiers import FunctionsOfCaller
@@ -16,7 +16,7 @@ from counterpose_core.contract.scorer import EditScores
 from counterpose_core.contract.stress_test_thresholds import SweepScores, TextScores
 from counterpose_core.contract.suite_fit import SuiteFit
 from counterpose_core.text_form import TextForm
-from counterpose_core.types import BlobRef, Cost, EditType, ItemState, RunState
+from counterpose_core.types import BlobRef, Cost, EditType, ItemKind, ItemState, RunState
 
 
 class RequestCounts(ResponseBody):
@@ -239,7 +239,8 @@ class RunItem(ResponseBody, Generic[Result]):
     """Id of the item, unique on this gateway."""
     ordinal: int
     """Place of the item in the plan, from 0."""
-    kind: str
+    # Another version may have items of further kinds, which are shown as they are.
+    kind: SkipValidation[ItemKind]
     """What the item makes."""
     item_group: str
     """Group of items that one worker leases together: in a stress test, the id of the source image."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evaluation.hunt_validity.validate import OUT, parsed, study_of
+from evaluation.hunt_validity.validate import OUT, parsed, studies_of
 
 
 def test_other_words_are_kept_apart_and_the_usual_ones_change_no_key(tmp_path: Path) -> None:
@@ -12,5 +12,5 @@ def test_other_words_are_kept_apart_and_the_usual_ones_change_no_key(tmp_path: P
     likely = parsed(["--state", str(tmp_path), "--words", "likelihood"])
     assert usual.out == OUT
     assert likely.out == OUT.with_name("hunt-validity-likelihood.json")
-    assert "words" not in study_of(usual).shared
-    assert study_of(likely).shared["words"] == "likelihood"
+    assert all("words" not in study.shared for study in studies_of(usual))
+    assert all(study.shared["words"] == "likelihood" for study in studies_of(likely))

@@ -10,6 +10,7 @@ from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.perturber import WordSpan
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.types import ItemKind
 from counterpose_gateway.exports.card import Card
 from counterpose_gateway.exports.records import KEPT, Record, Source, answers_of
 from counterpose_gateway.methods.stress_test.thresholds import judging_of
@@ -18,7 +19,7 @@ from counterpose_gateway.methods.stress_test.transforms.process import OPERATION
 from counterpose_gateway.runs.method import ExportChoice
 from counterpose_gateway.steps.objectionable import OBJECTIONABLE
 
-_IMAGE_SOURCES: dict[str, str] = {
+_IMAGE_SOURCES: dict[ItemKind, str] = {
     "edit": "edit",
     "lance-r": "lance-r",
     "intervention": "own edit",

@@ -10,6 +10,7 @@ from counterpose_core.contract.scorer import EditScores, ScoreItem, ScoreRequest
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BadBackendOutput
 from counterpose_core.stress_test.filters import GATE_REASONS, LANCE_R_REASONS, Choice, GateReason, choose
+from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.screen.edits import Sweep, Variant
 from counterpose_gateway.methods.stress_test.screen.subject import Subject
 from counterpose_gateway.runs.calls import Calls, together
@@ -18,7 +19,7 @@ from counterpose_gateway.runs.drops import Drops
 _MOST_SCORES = 64
 # Cosines of float32 vectors, clipped or not, come out a little over 1.
 _COSINE_SLACK = 1e-3
-CRITERIA: Mapping[str, tuple[GateReason, ...]] = MappingProxyType(
+CRITERIA: Mapping[ItemKind, tuple[GateReason, ...]] = MappingProxyType(
     {
         "edit": GATE_REASONS,
         # A placebo keeps the meaning: it has no direction to follow and no caption to come closer to.
