@@ -18,6 +18,7 @@ from counterpose_core.contract.gates import CellState, GateCell, GateConfig, Gat
 from counterpose_core.gate.regression import Decided, Regression, decide, regression, units_needed
 from counterpose_core.statistics.bootstrap import Floats, mean_by_source
 from counterpose_core.types import Estimate
+from counterpose_gateway.reports.numbers import counted
 from counterpose_gateway.steps.estimator import Estimator
 
 
@@ -248,8 +249,12 @@ def _outcome_said(config: GateConfig, outcome: GateOutcome | None, judged: Judge
         case "passed":
             largest = in_state(tested, "passed")[0]
             by_class = judged.tested - len(tested)
-            of_class = f"none proven in {by_class} cells of a class" if by_class else "no class was tested"
-            within = f"no regression above {tolerance} in {len(tested)} cells, and {of_class}"
+            of_class = (
+                f"none proven in {counted(by_class, 'cell')} of a class"
+                if by_class
+                else "no class was tested"
+            )
+            within = f"no regression above {tolerance} in {counted(len(tested), 'cell')}, and {of_class}"
             return f"Passed: {within}; the largest is {_said(largest)}."
 
 

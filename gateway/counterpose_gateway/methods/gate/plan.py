@@ -88,7 +88,8 @@ def _only_classifier(told: RegressionSet) -> str:
     if len(told.classifiers) == 1:
         return told.classifiers[0]
     raise InvalidRequest(
-        f"the baseline has the classifiers {', '.join(told.classifiers)}; name one of them as the incumbent",
+        f"the baseline has the classifiers {', '.join(told.classifiers)}; name one of them as the incumbent "
+        "(--incumbent)",
         pointer="/incumbent",
     )
 
