@@ -43,7 +43,7 @@ def waited_for(url: str) -> str | None:
         return f"status {response.status_code}"
 
 
-class Awaited:
+class Readiness:
     """What a gateway waits for while it starts.
 
     A service that was ready once is not named again: while others load their models it answers late.

@@ -186,14 +186,14 @@ class Stack:
         self._start("gateway", GATEWAY, "serve")
         self._wait_for(lambda: "no answer" if readiness.health(self.url) is None else None)
         self._start("worker", GATEWAY, "work")
-        awaited = readiness.Awaited(lambda: readiness.waited_for(self.url))
+        ready = readiness.Readiness(lambda: readiness.waited_for(self.url))
 
-        def told() -> str | None:
-            waited_for = awaited()
+        def look() -> str | None:
+            waited_for = ready()
             self.tell("ready" if waited_for is None else waited_for)
             return waited_for
 
-        self._wait_for(told)
+        self._wait_for(look)
 
     def _require_ports(self, running: Collection[ProcessName]) -> None:
         if "gateway" not in running:

@@ -73,13 +73,16 @@ def locked(state: Path, *, patient: bool = False) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX if patient else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             lock.seek(0)
-            # Empty for the moment between taking the lock and signing it.
+            # Empty between taking the lock and signing it, and after the holder has let go.
             pid = lock.read().strip() or "PID"
             raise InvalidRequest(
                 f"another command (process {pid}) is starting or stopping Counterpose in {str(state)!r}: "
                 f"wait for it, or end it with Ctrl-C or `kill {pid}`; what it has started it stops"
             ) from error
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}")
-        lock.flush()
-        yield
+        try:
+            lock.write(f"{os.getpid()}")
+            lock.flush()
+            yield
+        finally:
+            # Before it is released: the next holder must not stand under this name, which ends with us.
+            lock.truncate(0)

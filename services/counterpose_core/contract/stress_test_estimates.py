@@ -83,12 +83,12 @@ class StressTestEstimate(ResponseBody):
     def sentences(self) -> list[str]:
         """What can be proven, the least share first, one line for classes of which the same can be."""
         if self.operations is not None and self.operation_tests is None:
-            return [_shown_loss(self.least_pairs, self.hypotheses)]
+            return [_shown_loss(self.least_pairs, self.hypotheses, self.images)]
         apart: list[str] = []
         if self.operation_tests is not None and self.operation_least is not None:
             apart = [
                 f"Operations, corrected apart from the edits, make {self.operations} images. "
-                + _shown_loss(self.operation_least, self.operation_tests)
+                + _shown_loss(self.operation_least, self.operation_tests, self.images)
             ]
         if self.reason is not None:
             return [f"Nothing can be confirmed: {self.reason}.", *apart]
@@ -128,10 +128,11 @@ class StressTestEstimate(ResponseBody):
         )
 
 
-def _shown_loss(least: int, tests: int) -> str:
+def _shown_loss(least: int, tests: int, images: int) -> str:
+    too_few = f" {images} image{'s' if images != 1 else ''} can show none." if images < least else ""
     return (
         f"A loss is shown once {least} images are lost and none is gained; {tests} tests, one for each "
-        "operation and classifier, share the error rate."
+        f"operation and classifier, share the error rate.{too_few}"
     )
 
 

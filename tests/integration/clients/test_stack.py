@@ -263,6 +263,9 @@ def test_concurrent_commands_are_refused(stack: Stack) -> None:
     starting = Stack(stack.state, stack.port, stack.services_port, stack.programs, interfere)
     starting.up()
     assert len(refused) == 1
+    assert f"process {os.getpid()})" in str(refused[0])
+    # Nobody is to be ended once the lock is free.
+    assert (stack.state / "lock").read_text(encoding="utf-8") == ""
     assert set(stack.running()) == {"services", "gateway", "worker"}
     starting.stop_started()
 

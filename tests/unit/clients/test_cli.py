@@ -215,6 +215,16 @@ def test_classes_of_which_the_same_can_be_proven_share_a_line() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("images", "ends"), [(12, "error rate."), (6, "error rate. 6 images can show none.")]
+)
+def test_an_estimate_of_operations_says_that_few_images_can_show_nothing(images: int, ends: str) -> None:
+    asked = {"images": images, "operations": 8 * images, "hypotheses": 20, "least_pairs": 10}
+    [sentence] = an_estimate().model_copy(update=asked).sentences
+    assert sentence.startswith("A loss is shown once 10 images are lost")
+    assert sentence.endswith(ends)
+
+
 def test_a_run_that_can_confirm_nothing_says_so_when_it_starts(play: Play) -> None:
     config = {"confirmation": {"reason": "the largest class has 6 images"}}
     started = a_run("queued").model_copy(update={"resolved_config": config})

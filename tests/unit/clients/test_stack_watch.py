@@ -19,7 +19,7 @@ from rich.console import Console
 from counterpose._cli.steps import Steps
 from counterpose._stack import Stack, open_stack, read_record, status_of
 from counterpose._stack.readiness import (
-    Awaited,
+    Readiness,
     health,
     last_lines,
     require_free,
@@ -128,7 +128,7 @@ def test_the_state_folder_of_a_port_is_that_in_which_its_processes_run(tmp_path:
 def test_a_service_that_was_ready_once_is_not_awaited_again() -> None:
     said = ["no answer", "not ready: captioner, editor; GET /v1/services says why", "not ready: editor; why",
             "not ready: captioner, editor; why", "not ready: captioner; why", None]  # fmt: skip
-    awaited = Awaited(iter(said).__next__)
+    awaited = Readiness(iter(said).__next__)
     assert [awaited() for _ in said] == [
         "no answer", "not ready: captioner, editor", "not ready: editor", "not ready: editor",
         "each service answered; not yet all at once", None,
