@@ -14,6 +14,7 @@ from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import ARROW, Intervention, interventions_of
 from counterpose_core.contract.proofs import AnyProof
 from counterpose_core.contract.recipes import NATIVE
+from counterpose_core.contract.severity import STATED_LOSS
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from counterpose_core.contract.transforms import TransformChoice
 from counterpose_core.errors import InvalidRequest
@@ -178,6 +179,10 @@ def _of_operations(choice: TransformChoice | None) -> Iterator[str]:
             yield from ("--exclude-operation", f"{label}={name}")
     if choice.backgrounds is not None:
         yield from ("--backgrounds", choice.backgrounds)
+    if choice.severity is not None:
+        yield from ("--severity", choice.severity)
+    if choice.severity_loss != STATED_LOSS:
+        yield from ("--severity-loss", str(choice.severity_loss))
     yield from ("--size", NATIVE if choice.size is None else str(choice.size))
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from counterpose_core.contract.base import Distinct, RequestBody, ResponseBody
 from counterpose_core.contract.findings import by
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
+from counterpose_core.contract.severity import STATED_LOSS, Severity, SeverityPlan, SeveritySummary
 from counterpose_core.types import Estimate, Name
 
 SMALLEST_SIZE = 32
@@ -48,6 +49,14 @@ class TransformChoice(RequestBody):
     """Name of a dataset whose photographs become backgrounds; null for the backgrounds of the dataset's own
     other photographs."""
 
+    severity: Severity | None = Field(default=None, exclude_if=lambda severity: severity is None)
+    """Where images fail: `grid` asks every level of each, `adaptive` every level of a tenth of them and of
+    the others as few as find it; then `levels` are all five where they are null. Null for neither."""
+    severity_loss: float = Field(
+        default=STATED_LOSS, gt=0.0, le=1.0, exclude_if=lambda loss: loss == STATED_LOSS
+    )
+    """Loss of accuracy whose level is told with `severity`."""
+
 
 class TransformPlan(ResponseBody):
     """The operations of a run, as they were resolved when it was created."""
@@ -68,6 +77,14 @@ class TransformPlan(ResponseBody):
     """Levels of the operations that stand beside others as their placebos, by name."""
     excluded: dict[str, dict[str, str]] = Field(default={}, exclude_if=lambda excluded: not excluded)
     """Why operations are not carried out on images of a class, by class and operation."""
+
+    severity: SeverityPlan | None = Field(default=None, exclude_if=lambda severity: severity is None)
+    """How levels are asked to find where images fail, or null where that is not asked for."""
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether most images are asked few of the levels, and what is claimed is tested in a later stage."""
+        return self.severity is not None and self.severity.plan == "adaptive"
 
     @property
     def made(self) -> dict[str, list[int]]:
@@ -234,6 +251,8 @@ class TransformSummary(ResponseBody):
     """The tests of single classes; null in summaries of earlier versions."""
     left_out: dict[str, str] = {}
     """Why an operation that was asked for was not carried out, by its name."""
+    severity: SeveritySummary | None = Field(default=None, exclude_if=lambda severity: severity is None)
+    """From which level on images fail, or null where that was not asked for."""
 
     @property
     def findings(self) -> list[OperationFigure | ClassFinding]:
@@ -243,4 +262,5 @@ class TransformSummary(ResponseBody):
     @property
     def lines(self) -> list[str]:
         """What is shown, line by line."""
-        return [*map(str, self.findings), *(() if self.classes is None else [self.classes.sentence])]
+        classes = () if self.classes is None else [self.classes.sentence]
+        return [*map(str, self.findings), *classes, *(() if self.severity is None else self.severity.lines)]
