@@ -251,3 +251,26 @@ async def test_a_run_that_asks_for_no_severity_is_as_it_was(tmp_path: Path) -> N
     assert "severity" not in summary.config["transforms"]
     assert "severity" not in summary.config["request"]["transforms"]
     assert summary.config["transforms"]["operations"] == {"rotation": [1, 3, 5]}
+
+
+async def test_an_adaptive_run_is_exported_once_reported_and_not_frozen(tmp_path: Path) -> None:
+    async with answering(tmp_path) as gateway:
+        summary = await finished(gateway, classifiers=["leaning"])
+        report = await gateway.http.get(f"/v1/runs/{summary.run_id}/report")
+        frozen = await gateway.http.post("/v1/gates/freeze", json={"baseline": summary.run_id})
+    assert report.status_code == 200
+    assert "Where images fail" in report.text
+    assert '<polyline class="curve"' in report.text
+    assert frozen.status_code == 422, frozen.text
+    assert "freeze a run with severity 'grid'" in frozen.json()["detail"]
+
+
+async def test_edits_and_an_adaptive_plan_are_refused_together(tmp_path: Path) -> None:
+    async with fake_gateway(
+        tmp_path, suite=load_suite("miniature").model_copy(update={"transforms": SUITE.transforms})
+    ) as gateway:
+        await gateway.upload("demo", 2)
+        answer = await gateway.http.post("/v1/stress-tests", json=BODY)
+    assert answer.status_code == 422
+    assert "ask for 'grid'" in answer.json()["detail"]
+    assert "/transforms/severity" in answer.text

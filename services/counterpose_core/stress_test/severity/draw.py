@@ -33,9 +33,10 @@ def share_of(generator: np.random.Generator, full: float) -> Share:
 def claimed_level(
     levels: Sequence[int], losses: Mapping[int, Sequence[float] | Floats], loss: float, tests: int
 ) -> int:
-    """Return the level of a claim: the easiest at which the screened half loses enough, else the last.
+    """Return the level of a claim: the easiest at which the screened half loses enough, else the costliest.
 
-    Enough is the stated loss, by so many groups that the other half would likely show it.
+    Of levels that cost the same, the last. Enough is the stated loss, by so many groups that the other half
+    would likely show it.
 
     Args:
         levels: those of the operation, the easiest first.
@@ -49,4 +50,5 @@ def claimed_level(
         # One standard deviation of a count below it.
         if values.size and values.mean() >= loss and lost - math.sqrt(lost) >= least_lost(tests):
             return level
-    return levels[-1]
+    means = [float(np.mean(losses[level])) if len(losses[level]) else 0.0 for level in levels]
+    return max(zip(means, levels, strict=True))[1]

@@ -93,12 +93,15 @@ class SeverityAnswers:
 
     @cached_property
     def claims(self) -> dict[Key, int]:
-        """The level that the screened half chooses of each operation."""
+        """The level that the screened half chooses of each operation.
+
+        It depends on the first stage alone, but for operations in full, of which every level is asked anyway.
+        """
         severity = self.plan.severity
         loss = 0.0 if severity is None else severity.loss
         found: dict[Key, int] = {}
         for key in self.keys:
-            answers, sources = self._read(self.first, key, in_full=False)
+            answers, sources = self.levels(key)
             screened = np.array([self.shares[each] != "tested" for each in sources], dtype=np.bool_)
             losses = answers.losses(screened)
             by_level = dict(zip(answers.levels, losses.T, strict=True))
