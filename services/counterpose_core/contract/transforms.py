@@ -50,12 +50,13 @@ class TransformChoice(RequestBody):
     other photographs."""
 
     severity: Severity | None = Field(default=None, exclude_if=lambda severity: severity is None)
-    """Where images fail: `grid` asks every level of each, `adaptive` every level of a tenth of them and of
-    the others as few as find it; then `levels` are all five where they are null. Null for neither."""
+    """How the level is found at which each image fails: `grid` asks every level of it, `adaptive` every level
+    of a tenth of the images and of the others as few as find it; where `levels` is null, all five. Null for
+    no such search."""
     severity_loss: float = Field(
         default=STATED_LOSS, gt=0.0, le=1.0, exclude_if=lambda loss: loss == STATED_LOSS
     )
-    """Loss of accuracy whose level is told with `severity`."""
+    """Loss of accuracy of which `severity` tells at which level it is reached."""
 
 
 class TransformPlan(ResponseBody):
