@@ -30,6 +30,8 @@ from evaluation.paths import RESULTS
 
 LEVELS = (1, 2, 3, 4, 5)
 LOSS = 0.1
+CLAIMED = 4
+"""The level that is claimed: one that bisection seldom asks, so that a claim costs most."""
 SEED = 20_386
 Flags = npt.NDArray[np.bool_]
 
@@ -80,7 +82,7 @@ POPULATIONS = {
 IMAGES = (48, 96, 300, 1000)
 
 
-def asked(before: bool, right: Flags) -> dict[int, bool]:
+def _asked(before: bool, right: Flags) -> dict[int, bool]:
     """The levels that bisection asks of an image, with the answers."""
     own: dict[int, bool] = {}
     while before and (level := next_level(LEVELS, own)) is not None:
@@ -88,22 +90,32 @@ def asked(before: bool, right: Flags) -> dict[int, bool]:
     return own
 
 
+# Of every pattern of answers: whether level 0 is right, then each level.
+_PATTERNS = (np.arange(64)[:, None] >> np.arange(6)[None, :] & 1).astype(np.bool_)
+_ASKED = [_asked(bool(row[0]), row[1:]) for row in _PATTERNS]
+_INFERRED = LevelAnswers.of(
+    LEVELS, np.arange(64), _PATTERNS[:, 0], [*_ASKED], np.zeros(64, dtype=np.bool_)
+).inferred
+_QUESTIONS = np.array([len(own) for own in _ASKED])
+_CLAIM = np.array([CLAIMED not in own for own in _ASKED])
+
+
 def planned(
     before: Flags, right: Flags, groups: npt.NDArray[np.intp], generator: np.random.Generator
 ) -> tuple[LevelAnswers, LevelAnswers, int, bool]:
     """Return the answers of the adaptive plan and of a full grid, what the first costs, and if all is run."""
     units = int(groups[-1]) + 1
-    full = (generator.random(units) < full_share(units))[groups]
-    grid = [dict(zip(LEVELS, row.tolist(), strict=True)) for row in right]
-    answers = [grid[at] if full[at] else asked(bool(before[at]), right[at]) for at in range(len(before))]
-    every = LevelAnswers.of(LEVELS, groups, before, grid, np.ones(len(before), dtype=np.bool_))
-    told = LevelAnswers.of(LEVELS, groups, before, answers, full)
+    drawn = generator.random(units)[groups]
+    full, tested = drawn < full_share(units), drawn >= 0.5
+    code = before + right @ (2 << np.arange(5))
+    every = LevelAnswers(LEVELS, groups, before, right, right, np.ones(len(before), dtype=np.bool_))
+    inferred = _INFERRED[code]
+    told = LevelAnswers(LEVELS, groups, before, inferred, np.where(full[:, None], right, inferred), full)
     if full.any() and monotonicity(told).is_rejected:
         return every, every, right.size, True
-    # The claim's level is asked of the tested half beside: at most one of those that have no grid.
-    tested = np.flatnonzero(~full)[: len(before) // 2]
-    extra = sum(3 not in answers[at] for at in tested.tolist())
-    return told, every, sum(map(len, answers)) + extra, False
+    # The claim's level is asked of the tested half beside.
+    used = np.where(full, len(LEVELS), _QUESTIONS[code] + (_CLAIM[code] & tested))
+    return told, every, int(used.sum()), False
 
 
 def _holds(figure: Estimate, truth: float) -> bool:
