@@ -63,10 +63,11 @@ def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
         return _run_again("Its edits change various words, and a larger run may tell which", summary, finding)
     run_id = summary.run_id
     if is_provable(finding):
-        proof = prove_command(run_id, finding.number)
         left, least = summary.pairs_left.get(finding.number), summary.least_pairs.get(finding.number, 1)
         if left is None or left >= least:
-            return NextStep("Next", proof)
+            images = PROVE_IMAGES if left is None else min(PROVE_IMAGES, left)
+            return NextStep("Next", prove_command(run_id, finding.number, images))
+        proof = prove_command(run_id, finding.number)
         # An operation is not about one class.
         of = f" of {finding.object_class!r}" if finding.object_class else ""
         few = f"Too few images{of} are left ({left}, and a proof takes {least}); add some, then"

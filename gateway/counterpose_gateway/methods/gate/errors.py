@@ -222,6 +222,13 @@ def verdict(config: GateConfig, outcome: GateOutcome | None, judged: Judged) -> 
     return said if outcome in (None, "error") or not blind_spot else f"{said} {blind_spot}"
 
 
+def _tested_of(cells: Sequence[GateCell], tested: Sequence[GateCell]) -> str:
+    skipped = len(in_state(cells, "skipped"))
+    if not skipped:
+        return counted(len(tested), "cell")
+    return f"{len(tested)} of {counted(len(cells), 'cell')} ({skipped} not tested: too few source images)"
+
+
 def _outcome_said(config: GateConfig, outcome: GateOutcome | None, judged: Judged) -> str:
     tolerance = f"{100 * config.request.tolerance:g} points"
     cells = judged.cells
@@ -254,7 +261,7 @@ def _outcome_said(config: GateConfig, outcome: GateOutcome | None, judged: Judge
                 if by_class
                 else "no class was tested"
             )
-            within = f"no regression above {tolerance} in {counted(len(tested), 'cell')}, and {of_class}"
+            within = f"no regression above {tolerance} in {_tested_of(cells, tested)}, and {of_class}"
             return f"Passed: {within}; the largest is {_said(largest)}."
 
 
