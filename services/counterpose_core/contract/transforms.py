@@ -219,6 +219,10 @@ class ClassTests(ResponseBody):
     """What the tests say together, in one sentence."""
 
 
+LEAST_OVERLAP = 0.75
+"""Mean intersection over union with known masks below which nothing is said by a segmenter's masks."""
+
+
 class MaskSummary(ResponseBody):
     """Where masks come from that no image came with."""
 
@@ -243,7 +247,18 @@ class MaskSummary(ResponseBody):
                 f"on {known.n} that came with one, the two overlap by {known.estimate:.2f} "
                 f"({known.low:.2f} to {known.high:.2f})"
             )
-        return f"The segmenter {self.segmenter!r} made the masks of {self.images} images; {told}."
+        used = "; too little, so they are not used" if self.distrust else ""
+        return f"The segmenter {self.segmenter!r} made the masks of {self.images} images; {told}{used}."
+
+    @property
+    def distrust(self) -> str:
+        """Why the segmenter's masks are not used; empty where they are."""
+        known = self.overlap.estimate
+        if known is None or known >= LEAST_OVERLAP:
+            return ""
+        return (
+            f"the segmenter's masks overlap those that are known by {known:.2f}, less than {LEAST_OVERLAP:g}"
+        )
 
 
 class TransformSummary(ResponseBody):

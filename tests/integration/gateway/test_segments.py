@@ -91,3 +91,25 @@ async def test_an_object_that_the_segmenter_does_not_see_is_counted_with_its_rea
     assert (figure.images, figure.left_out, figure.reasons) == (8, 8, {why: 8})
     assert told.masks is not None
     assert told.masks.missing == {"the segmenter sees it nowhere": 8}
+
+
+async def test_masks_that_miss_the_known_ones_are_not_used(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = gateway.services.scorer
+    plain = scorer.outline
+    monkeypatch.setattr(
+        scorer,
+        "outline",
+        lambda item: plain(item).model_copy(update={"overlap": None if item.exact is None else 0.7}),
+    )
+    own = [source("plate", number) for number in range(8)]
+    await uploaded(gateway, [*own, *(bare("sled", number) for number in range(8))])
+    told = await summed_up(gateway, ["background-grey", "rotation"], levels=[5])
+    figures = {each.operation: each for each in told.figures}
+    why = "the segmenter's masks overlap those that are known by 0.70, less than 0.75"
+    assert figures["background-grey"].reasons == {why: 8}
+    assert (figures["background-grey"].images, figures["rotation"].images) == (8, 16)
+    assert told.masks is not None
+    assert told.masks.sentence.endswith("; too little, so they are not used.")
+    assert "segmenter" not in figures["background-grey"].sentence

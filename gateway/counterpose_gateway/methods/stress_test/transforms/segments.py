@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from counterpose_core.contract.scorer import Segment, SegmentItem, SegmentRequest
@@ -68,7 +68,7 @@ def _unmasked(other: Sequence[str | None] | None) -> _Place | None:
 
 
 def mask_summary(
-    config: StressTestConfig, segments: Sequence[Segment], estimator: LanceEstimator
+    config: StressTestConfig, segments: Collection[Segment], estimator: LanceEstimator
 ) -> MaskSummary | None:
     """Sum up what a segmenter made of a run's images; None where none was asked."""
     plan = config.transforms
@@ -86,8 +86,13 @@ def mask_summary(
     )
 
 
+def made_masks(segments: Mapping[str, Segment]) -> list[str]:
+    """The images whose mask the segmenter made."""
+    return [source for source, each in segments.items() if each.overlap is None and each.mask is not None]
+
+
 def with_masks(figure: OperationFigure, masks: MaskSummary | None) -> OperationFigure:
     """The figure of an operation, whose sentence says where masks come from if a segmenter made some."""
-    if masks is None or not masks.images or not operation(figure.operation).needs_mask:
+    if masks is None or not masks.images or masks.distrust or not operation(figure.operation).needs_mask:
         return figure
     return figure.model_copy(update={"sentence": f"{figure.sentence} {masks.sentence}"})

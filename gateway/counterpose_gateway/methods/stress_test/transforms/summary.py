@@ -36,7 +36,7 @@ from counterpose_gateway.methods.stress_test.transforms.operation_answers import
     OperationAnswers,
 )
 from counterpose_gateway.methods.stress_test.transforms.process import classes_of
-from counterpose_gateway.methods.stress_test.transforms.segments import mask_summary, with_masks
+from counterpose_gateway.methods.stress_test.transforms.segments import made_masks, mask_summary, with_masks
 from counterpose_gateway.methods.stress_test.transforms.sentences import (
     beside,
     operation_sentence,
@@ -65,7 +65,7 @@ def summarize_operations(
     scaled = plan is not None and plan.scaled
     answered = {name: OperationAnswers(name, planned, scaled) for name in config.request.classifiers}
     states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
-    segments = list[Segment]()
+    segments = dict[str, Segment]()
     cost, seconds, images, used = Cost(), Counter[str](), 0, set(config.excluded)
     for item in items:
         group = config.groups.get(item.item_group, item.item_group)
@@ -78,13 +78,18 @@ def summarize_operations(
         cost += item.result.cost
         seconds.update(item.result.service_seconds)
         images += 1
-        segments += [item.result.segment] if item.result.segment is not None else []
+        if item.result.segment is not None:
+            segments[item.item_group] = item.result.segment
         for name, why in item.result.unanswered.items():
             missing[name][why] += 1
         for found in answered.values():
             found.labels[item.item_group] = item.label
             found.add(item.item_group, group, item.result.transformed, item.result.left_out)
-    told = _told(config, images, answered, mask_summary(config, segments, estimator), estimator, after)
+    masks = mask_summary(config, segments.values(), estimator)
+    if masks is not None and masks.distrust:
+        for found in answered.values():
+            found.forget_masks(made_masks(segments), masks.distrust)
+    told = _told(config, images, answered, masks, estimator, after)
     verdicts = [_verdict(name, told.figures, answered[name]) for name in _worst_first(config, told.figures)]
     return StressTestSummary(
         run_id=run.id,
