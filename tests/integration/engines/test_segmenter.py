@@ -147,7 +147,8 @@ def test_a_mask_is_computed_once_and_held_against_one_that_is_known(
     known = store.put(encode_png(exact))
     # Of two classes the one that is no background is the object, whatever the label.
     (first,) = segments(own, SegmentItem(image=image, label="cat", exact=known))
-    assert (first.share, first.overlap) == (0.5, pytest.approx(1 / 3))
+    assert first.share == 0.5
+    assert first.overlap == pytest.approx(1 / 3)
     monkeypatch.setattr(own, "_class_maps", lambda images: pytest.fail("computed again"))
     (again,) = segments(own, SegmentItem(image=image, label="dog"))
     assert (again.mask, again.overlap) == (first.mask, None)

@@ -10,7 +10,7 @@ import pytest
 
 from counterpose_core.suite import SegmenterSuite, load_suite
 from fakes.gateway import FakeGateway, fake_gateway
-from fakes.ports import fake_services
+from fakes.ports import FakeScorer, fake_services
 from fakes.world import FakeWorld
 from integration.gateway.test_masks import ByRecipe, recipes, source, summed_up, uploaded
 
@@ -25,6 +25,11 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
 
     async with fake_gateway(tmp_path, suite=SUITE, ports=ports) as made:
         yield made
+
+
+def scorer_of(gateway: FakeGateway) -> FakeScorer:
+    scorer: FakeScorer = gateway.services.scorer  # type: ignore[assignment]
+    return scorer
 
 
 def bare(label: str, number: int) -> dict[str, Any]:
@@ -70,14 +75,14 @@ async def test_no_segmenter_is_asked_where_masks_must_be_own_or_all_images_have_
     await uploaded(gateway, [lacking, *(source("plate", number) for number in range(8))])
     told = await summed_up(gateway, ["background-grey"], levels=[5], **choice)
     assert told.masks is None
-    assert gateway.services.scorer.calls["segment"] == 0
+    assert scorer_of(gateway).calls["segment"] == 0
     assert told.figures[0].images == (8 if choice else 9)
 
 
 async def test_an_object_that_the_segmenter_does_not_see_is_counted_with_its_reason(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scorer = gateway.services.scorer
+    scorer = scorer_of(gateway)
     plain = scorer.outline
     monkeypatch.setattr(
         scorer,
@@ -96,7 +101,7 @@ async def test_an_object_that_the_segmenter_does_not_see_is_counted_with_its_rea
 async def test_masks_that_miss_the_known_ones_are_not_used(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scorer = gateway.services.scorer
+    scorer = scorer_of(gateway)
     plain = scorer.outline
     monkeypatch.setattr(
         scorer,

@@ -340,7 +340,7 @@ def test_a_suite_s_segmenter_has_replicas_of_its_own_beside_a_scorer_and_else_an
 
 async def test_a_scorer_passes_on_what_its_segmenter_is_asked() -> None:
     async def remote(body: SegmentRequest) -> SegmentResponse:
-        segments = [Outcome(value=Segment(mask=None, share=0.0, why="asked")) for _ in body.items]
+        segments = [Outcome[Segment](value=Segment(mask=None, share=0.0, why="asked")) for _ in body.items]
         return SegmentResponse(outcomes=segments, model=ModelIdentity(id="net", revision="1"))
 
     handle: Any = SimpleNamespace(answer=SimpleNamespace(remote=remote))
