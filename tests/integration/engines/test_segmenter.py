@@ -169,7 +169,7 @@ def test_a_class_is_known_by_its_name_by_one_above_it_or_by_the_suite() -> None:
     classes = Classes(NAMES, {"bonnet": "wall"})
     rows = {name: classes.rows_of(name) for name in ("Dog", "hound", "tabby", "beagle", "bonnet", "sled")}
     assert rows == {"Dog": {2}, "hound": {2}, "tabby": {1}, "beagle": {2}, "bonnet": {0}, "sled": set()}
-    assert classes.unknown("houndd").endswith("'houndd'; did you mean 'hound'?")
+    assert classes.unknown("houndd").endswith("'houndd' (did you mean 'hound'?)")
 
 
 def test_a_label_without_a_class_is_said_and_counts_as_no_overlap(tmp_path: Path, store: BlobStore) -> None:
