@@ -157,6 +157,7 @@ def _excluded(pairs: list[str]) -> dict[str, list[str]]:
         panel=EDITS,
     ),
     Option("transforms.backgrounds", "DATASET", "--backgrounds", "Or a folder of them", panel=EDITS),
+    Option("transforms.masks", "WHOSE", "--masks", "Default: any", default=None, panel=EDITS),
     Option("limit", "N"),
     Option("refused_words", "WORD", "--refuse-word", panel=EDITS),
     Option("exclude", "IMAGE", more="As cat/3.png"),

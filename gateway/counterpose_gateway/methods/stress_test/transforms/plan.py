@@ -11,7 +11,7 @@ from counterpose_core.contract.classifiers import DescribeRequest
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from counterpose_core.contract.transforms import TransformChoice, TransformPlan
 from counterpose_core.errors import DatasetEmpty, InternalError, InvalidRequest
-from counterpose_core.suite import Suite, TransformsSuite
+from counterpose_core.suite import SegmenterSuite, Suite, TransformsSuite
 from counterpose_core.text.imagenet_hierarchy import class_key
 from counterpose_core.transforms.table import Operation, operation
 from counterpose_gateway.methods.stress_test.transforms.material import Materials, fitted
@@ -105,7 +105,9 @@ def _is_unset(create: StressTestCreate, name: str) -> bool:
     )
 
 
-def resolved(choice: TransformChoice, own: TransformsSuite) -> TransformPlan:
+def resolved(
+    choice: TransformChoice, own: TransformsSuite, segmenter: SegmenterSuite | None = None
+) -> TransformPlan:
     """Return the operations with their levels, whether the images have what they take or not.
 
     Raises:
@@ -113,7 +115,11 @@ def resolved(choice: TransformChoice, own: TransformsSuite) -> TransformPlan:
     """
     rows = [operation(name) for name in choice.operations or own.operations]
     levels = choice.levels or list(own.levels)
-    return TransformPlan(operations={row.name: _levels(row, levels) for row in rows}, size=choice.size)
+    return TransformPlan(
+        operations={row.name: _levels(row, levels) for row in rows},
+        size=choice.size,
+        segmenter=None if segmenter is None or choice.masks == "own" else segmenter.model,
+    )
 
 
 def _levels(row: Operation, levels: list[int]) -> list[int]:

@@ -11,6 +11,7 @@ from counterpose_core.errors import CounterposeError, InternalError
 from counterpose_core.transforms.table import operation
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
+from counterpose_gateway.methods.stress_test.transforms.segments import segmented
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls, together
 from counterpose_gateway.steps.predictions import Answers, classify_images, prediction_pair
@@ -38,7 +39,7 @@ def recipes_of(config: StressTestConfig, image: str, material: Material = NOTHIN
         if not material.allows(row, plan.operations):
             continue
         mask = material.mask if row.needs_mask else None
-        other, other_mask = material.others.get(name, (None, None))
+        other, other_mask, *_ = material.others.get(name, (None, None))
         for level in levels:
             yield Recipe(image, name, level, seed, plan.size, mask, other, other_mask)
 
@@ -54,7 +55,7 @@ async def answer_operations(
     Raises:
         BackendError: a classifier is down, or none answered the control.
     """
-    material = Material.of(item.instruction)
+    material, segment = await segmented(calls, config, item, Material.of(item.instruction))
     recipes = list(recipes_of(config, item.source_image, material))
     made: list[TransformedImage] = []
     unanswered: dict[str, str] = {}
@@ -82,6 +83,7 @@ async def answer_operations(
         unanswered=unanswered,
         transformed=made,
         left_out=dict(material.left_out),
+        segment=segment,
     )
 
 

@@ -10,8 +10,10 @@ import numpy as np
 from counterpose_core.contract.findings import ClassifierVerdict
 from counterpose_core.contract.recipes import PLACEBO
 from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.scorer import Segment
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.contract.transforms import (
+    MaskSummary,
     OperationFigure,
     OperationLevel,
     OperationState,
@@ -34,6 +36,7 @@ from counterpose_gateway.methods.stress_test.transforms.operation_answers import
     OperationAnswers,
 )
 from counterpose_gateway.methods.stress_test.transforms.process import classes_of
+from counterpose_gateway.methods.stress_test.transforms.segments import made_masks, mask_summary, with_masks
 from counterpose_gateway.methods.stress_test.transforms.sentences import (
     beside,
     operation_sentence,
@@ -62,6 +65,7 @@ def summarize_operations(
     scaled = plan is not None and plan.scaled
     answered = {name: OperationAnswers(name, planned, scaled) for name in config.request.classifiers}
     states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
+    segments = dict[str, Segment]()
     cost, seconds, images, used = Cost(), Counter[str](), 0, set(config.excluded)
     for item in items:
         group = config.groups.get(item.item_group, item.item_group)
@@ -74,12 +78,18 @@ def summarize_operations(
         cost += item.result.cost
         seconds.update(item.result.service_seconds)
         images += 1
+        if item.result.segment is not None:
+            segments[item.item_group] = item.result.segment
         for name, why in item.result.unanswered.items():
             missing[name][why] += 1
         for found in answered.values():
             found.labels[item.item_group] = item.label
             found.add(item.item_group, group, item.result.transformed, item.result.left_out)
-    told = _told(config, images, answered, estimator, after)
+    masks = mask_summary(config, segments.values(), estimator)
+    if masks is not None and masks.distrust:
+        for found in answered.values():
+            found.forget_masks(made_masks(segments), masks.distrust)
+    told = _told(config, images, answered, masks, estimator, after)
     verdicts = [_verdict(name, told.figures, answered[name]) for name in _worst_first(config, told.figures)]
     return StressTestSummary(
         run_id=run.id,
@@ -112,10 +122,12 @@ def _told(
     config: StressTestConfig,
     images: int,
     answered: Mapping[str, OperationAnswers],
+    masks: MaskSummary | None,
     estimator: LanceEstimator,
     after: int,
 ) -> TransformSummary:
-    plan, figures = config.transforms, _figures(answered, estimator, after)
+    plan = config.transforms
+    figures = [with_masks(each, masks) for each in _figures(answered, estimator, after)]
     return TransformSummary(
         images=images,
         groups=max((len(set(found.groups.values())) for found in answered.values()), default=0),
@@ -127,6 +139,7 @@ def _told(
         placebos={name: _placebo(name, found, estimator) for name, found in answered.items()},
         figures=figures,
         classes=class_tests(answered, estimator, after=after + len(figures)),
+        masks=masks,
         left_out=({} if plan is None else plan.left_out) | _impossible(answered.values()),
     )
 
