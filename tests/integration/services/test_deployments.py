@@ -7,13 +7,11 @@ import importlib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
-from ray.serve import Application
 
 from counterpose_core.contract.base import (
     DEADLINE_HEADER,
@@ -21,11 +19,8 @@ from counterpose_core.contract.base import (
     REMAINING_HEADER,
     REQUEST_ID_HEADER,
     SECRET_HEADER,
-    ModelIdentity,
-    Outcome,
     Problem,
 )
-from counterpose_core.contract.scorer import Segment, SegmentRequest, SegmentResponse
 from counterpose_core.errors import AttentionNotHooked, BackendUnavailable
 from counterpose_services.captioner.deployment import CaptionerDeployment
 from counterpose_services.captioner.deployment import build as build_captioner
@@ -34,7 +29,7 @@ from counterpose_services.classifiers.deployment import build as build_classifie
 from counterpose_services.editor.deployment import build as build_editor
 from counterpose_services.perturber.deployment import PerturberDeployment
 from counterpose_services.perturber.deployment import build as build_perturber
-from counterpose_services.scorer.deployment import ScorerDeployment, SegmenterDeployment
+from counterpose_services.scorer.deployment import ScorerDeployment
 from counterpose_services.scorer.deployment import build as build_scorer
 from counterpose_services.service_options import FLOAT32_SERVICES
 from counterpose_services.serving.autoscaling import BUSY, LASTS, LOAD
@@ -320,37 +315,6 @@ def test_serve_reads_the_builder_s_argument_as_settings(
     (parameter,) = inspect.signature(build).parameters.values()
     assert parameter.annotation is ServiceSettings
     assert build(settings())._bound_deployment.name == name
-
-
-@pytest.mark.parametrize(
-    ("base", "served", "behind"), [("miniature", "scorer", ["segmenter"]), ("photographs", "scorer", [])]
-)
-def test_a_suite_s_segmenter_has_replicas_of_its_own_beside_a_scorer_and_else_answers_alone(
-    tmp_path: Path, base: str, served: str, behind: list[str]
-) -> None:
-    suite = tmp_path / "own.toml"
-    suite.write_text(f'base = "{base}"\n[segmenter]\nmodel = "net"\n')
-    bound = build_scorer(settings(suite=str(suite)))._bound_deployment
-    further = [one._bound_deployment.name for one in bound.init_args if isinstance(one, Application)]
-    assert (bound.name, further) == (served, behind)
-    made = SegmenterDeployment(settings(suite=str(suite)), engine=FakeScorer())
-    assert made.full_batch == 8.0
-    assert set(made.posts()) == {"/v1/segment"}
-
-
-async def test_a_scorer_passes_on_what_its_segmenter_is_asked() -> None:
-    async def remote(body: SegmentRequest) -> SegmentResponse:
-        segments = [Outcome[Segment](value=Segment(mask=None, share=0.0, why="asked")) for _ in body.items]
-        return SegmentResponse(outcomes=segments, model=ModelIdentity(id="net", revision="1"))
-
-    handle: Any = SimpleNamespace(answer=SimpleNamespace(remote=remote))
-    app = application(ScorerDeployment(settings(), engine=FakeScorer(), segmenter=handle))
-    body = {"items": [{"image": IMAGE, "label": "cat"}]}
-    async with client(app) as http:
-        answer = await http.post("/v1/segment", json=body)
-        assert answer.json()["outcomes"][0]["value"]["why"] == "asked"
-    async with client(scorer(FakeScorer())) as http:
-        assert (await http.post("/v1/segment", json=body)).status_code == 404
 
 
 def test_deployments_limit_replicas_and_queues_by_their_settings() -> None:
