@@ -146,9 +146,15 @@ class FailurePoints:
             self._levels.setdefault(of, {})[recipe.level] = errors
 
     def __iter__(self) -> Iterator[tuple[Key, str, Errors | None]]:
-        """Yield the cell, the unit and the shares of levels of each image, where there are several levels."""
+        """Yield the cell, the unit and the shares of levels of each image that has all of several levels.
+
+        A run that looked for failure points has few levels of most images.
+        """
+        every: dict[str, set[int]] = defaultdict(set)
+        for (_, operation, *_), by_level in self._levels.items():
+            every[operation] |= by_level.keys()
         for (candidate, operation, label, unit, _), by_level in self._levels.items():
-            if len(by_level) > 1:
+            if len(by_level) > 1 and by_level.keys() == every[operation]:
                 answers = [by_level[level] for level in sorted(by_level)]
                 yield Key(candidate, f"{operation}{FAILURE_POINT}", label), unit, _failed_share(answers)
 
