@@ -239,16 +239,12 @@ class MaskSummary(ResponseBody):
     @property
     def sentence(self) -> str:
         """How far the masks can be trusted."""
-        known = self.overlap
+        known, made = self.overlap, f"The masks of {self.images} images are a segmenter's"
         if known.estimate is None or known.low is None or known.high is None:
-            told = "how well it outlines these images is not known, for none came with a mask of its own"
-        else:
-            told = (
-                f"on {known.n} that came with one, the two overlap by {known.estimate:.2f} "
-                f"({known.low:.2f} to {known.high:.2f})"
-            )
+            return f"{made}: how good they are is not known, as no image came with one."
         used = "; too little, so they are not used" if self.distrust else ""
-        return f"The segmenter {self.segmenter!r} made the masks of {self.images} images; {told}{used}."
+        interval = f"{known.low:.2f} to {known.high:.2f}"
+        return f"{made}: it overlaps {known.n} known ones by {known.estimate:.2f} ({interval}){used}."
 
     @property
     def distrust(self) -> str:

@@ -47,8 +47,7 @@ async def test_images_without_a_mask_get_one_and_the_finding_says_whose_it_is(ga
     assert told.masks is not None
     assert (told.masks.images, told.masks.missing, told.masks.overlap.n) == (16, {}, 0)
     said = (
-        "The segmenter 'world' made the masks of 16 images; how well it outlines these images is not known, "
-        "for none came with a mask of its own."
+        "The masks of 16 images are a segmenter's: how good they are is not known, as no image came with one."
     )
     assert all(each.sentence.endswith(said) for each in told.figures)
     assert said in told.lines
@@ -64,7 +63,7 @@ async def test_where_some_images_have_masks_the_segmenter_is_held_against_these(
     told = await summed_up(gateway, ["background-grey"], levels=[5])
     assert told.masks is not None
     assert (told.masks.images, told.masks.overlap.n, told.masks.overlap.estimate) == (8, 8, 0.9)
-    assert "on 8 that came with one, the two overlap by 0.90 (" in told.masks.sentence
+    assert "it overlaps 8 known ones by 0.90 (" in told.masks.sentence
 
 
 @pytest.mark.parametrize("choice", [{"masks": "own"}, {}])
