@@ -14,7 +14,6 @@ from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import ARROW, Intervention, interventions_of
 from counterpose_core.contract.proofs import AnyProof
 from counterpose_core.contract.recipes import NATIVE
-from counterpose_core.contract.severity import STATED_LOSS
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from counterpose_core.contract.transforms import TransformChoice
 from counterpose_core.errors import InvalidRequest
@@ -64,10 +63,11 @@ def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
         return _run_again("Its edits change various words, and a larger run may tell which", summary, finding)
     run_id = summary.run_id
     if is_provable(finding):
-        proof = prove_command(run_id, finding.number)
         left, least = summary.pairs_left.get(finding.number), summary.least_pairs.get(finding.number, 1)
         if left is None or left >= least:
-            return NextStep("Next", proof)
+            images = PROVE_IMAGES if left is None else min(PROVE_IMAGES, left)
+            return NextStep("Next", prove_command(run_id, finding.number, images))
+        proof = prove_command(run_id, finding.number)
         # An operation is not about one class.
         of = f" of {finding.object_class!r}" if finding.object_class else ""
         few = f"Too few images{of} are left ({left}, and a proof takes {least}); add some, then"
@@ -172,17 +172,13 @@ def _of_operations(choice: TransformChoice | None) -> Iterator[str]:
         yield from ("--operation", name)
     for level in choice.levels or ():
         yield from ("--level", str(level))
-    if choice.among != "dataset":
-        yield from ("--among", choice.among)
     for label, names in choice.excluded.items():
         for name in names:
             yield from ("--exclude-operation", f"{label}={name}")
-    if choice.backgrounds is not None:
-        yield from ("--backgrounds", choice.backgrounds)
-    if choice.severity is not None:
-        yield from ("--severity", choice.severity)
-    if choice.severity_loss != STATED_LOSS:
-        yield from ("--severity-loss", str(choice.severity_loss))
+    for name in ("among", "backgrounds", "masks", "severity", "severity_loss"):
+        value: object = getattr(choice, name)
+        if value != TransformChoice.model_fields[name].get_default():
+            yield from (f"--{name.replace('_', '-')}", str(value))
     yield from ("--size", NATIVE if choice.size is None else str(choice.size))
 
 

@@ -157,6 +157,7 @@ def _excluded(pairs: list[str]) -> dict[str, list[str]]:
         panel=EDITS,
     ),
     Option("transforms.backgrounds", "DATASET", "--backgrounds", "Or a folder of them", panel=EDITS),
+    Option("transforms.masks", "WHOSE", "--masks", "Default: any", default=None, panel=EDITS),
     Option("transforms.severity", "PLAN", "--severity", panel=EDITS),
     Option("transforms.severity_loss", "SHARE", "--severity-loss", "Default: 0.1", default=None, panel=EDITS),
     Option("limit", "N"),

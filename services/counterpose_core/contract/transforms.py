@@ -22,6 +22,10 @@ Among = Literal["dataset", "model"]
 """Among which classes a classifier answers: the dataset's, or all of its own besides."""
 
 
+Masks = Literal["any", "own"]
+"""Masks that operations use: also those of the suite's segmenter, or only those that images came with."""
+
+
 Level = Annotated[int, Field(ge=1, le=5)]
 
 
@@ -49,6 +53,9 @@ class TransformChoice(RequestBody):
     """Name of a dataset whose photographs become backgrounds; null for the backgrounds of the dataset's own
     other photographs."""
 
+    masks: Masks = Field(default="any", exclude_if=lambda masks: masks == "any")
+    """Masks of operations that need one: the images' own and, for images without, those that the suite's
+    segmenter makes (`any`), or the images' own only (`own`)."""
     severity: Severity | None = Field(default=None, exclude_if=lambda severity: severity is None)
     """How the level is found at which each image fails: `grid` asks every level of it, `adaptive` every level
     of a tenth of the images and of the others as few as find it; where `levels` is null, all five. Null for
@@ -78,6 +85,8 @@ class TransformPlan(ResponseBody):
     """Levels of the operations that stand beside others as their placebos, by name."""
     excluded: dict[str, dict[str, str]] = Field(default={}, exclude_if=lambda excluded: not excluded)
     """Why operations are not carried out on images of a class, by class and operation."""
+    segmenter: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """The segmenter that outlines the objects of images without a mask; absent where none is asked."""
 
     severity: SeverityPlan | None = Field(default=None, exclude_if=lambda severity: severity is None)
     """How levels are asked to find where images fail, or null where that is not asked for."""
@@ -227,6 +236,44 @@ class ClassTests(ResponseBody):
     """What the tests say together, in one sentence."""
 
 
+LEAST_OVERLAP = 0.75
+"""Mean intersection over union with known masks below which nothing is said by a segmenter's masks."""
+
+
+class MaskSummary(ResponseBody):
+    """Where masks come from that no image came with."""
+
+    segmenter: str
+    """The segmenter that made them."""
+    images: int
+    """Number of images whose mask it made."""
+    missing: dict[str, int] = {}
+    """Number of images without a mask that got none, by the reason."""
+    overlap: Estimate
+    """Intersection over union of its masks with those that images came with, over these images; n is 0 where
+    no image came with one."""
+
+    @property
+    def sentence(self) -> str:
+        """How far the masks can be trusted."""
+        known, made = self.overlap, f"The masks of {self.images} images are a segmenter's"
+        if known.estimate is None or known.low is None or known.high is None:
+            return f"{made}: how good they are is not known, as no image came with one."
+        used = "; too little, so they are not used" if self.distrust else ""
+        interval = f"{known.low:.2f} to {known.high:.2f}"
+        return f"{made}: it overlaps {known.n} known ones by {known.estimate:.2f} ({interval}){used}."
+
+    @property
+    def distrust(self) -> str:
+        """Why the segmenter's masks are not used; empty where they are."""
+        known = self.overlap.estimate
+        if known is None or known >= LEAST_OVERLAP:
+            return ""
+        return (
+            f"the segmenter's masks overlap those that are known by {known:.2f}, less than {LEAST_OVERLAP:g}"
+        )
+
+
 class TransformSummary(ResponseBody):
     """What operations on the images cost each classifier."""
 
@@ -252,6 +299,8 @@ class TransformSummary(ResponseBody):
     """The tests of single classes; null in summaries of earlier versions."""
     left_out: dict[str, str] = {}
     """Why an operation that was asked for was not carried out, by its name."""
+    masks: MaskSummary | None = Field(default=None, exclude_if=lambda masks: masks is None)
+    """The masks that a segmenter made; absent where none was asked."""
     severity: SeveritySummary | None = Field(default=None, exclude_if=lambda severity: severity is None)
     """From which level on images fail, or null where that was not asked for."""
 
@@ -263,5 +312,5 @@ class TransformSummary(ResponseBody):
     @property
     def lines(self) -> list[str]:
         """What is shown, line by line."""
-        classes = () if self.classes is None else [self.classes.sentence]
-        return [*map(str, self.findings), *classes, *(() if self.severity is None else self.severity.lines)]
+        beside = [each.sentence for each in (self.classes, self.masks) if each is not None]
+        return [*map(str, self.findings), *beside, *(() if self.severity is None else self.severity.lines)]

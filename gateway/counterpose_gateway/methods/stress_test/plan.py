@@ -255,7 +255,7 @@ def resolve(
         UnknownModel: the suite has no captioner, perturber, editor or scorer.
     """
     asked, own = create.transforms, suite.transforms
-    operations = None if asked is None or own is None else resolved(asked, own)
+    operations = None if asked is None or own is None else resolved(asked, own, suite.segmenter)
     if operations is not None and not create.edits_captions:
         return StressTestConfig(
             request=create,

@@ -58,6 +58,16 @@ class OperationAnswers:
             elif each.problem is not None or not self.adaptive:
                 self.why[each.operation][source] = each.problem or "the classifier gave no answer"
 
+    def forget_masks(self, sources: Iterable[str], why: str) -> None:
+        """Leave photographs out of all operations that need a mask."""
+        out = set(sources)
+        for (name, _), pairs in self.pairs.items():
+            row = OPERATIONS.get(name)
+            if row is not None and row.needs_mask:
+                for source in out & pairs.keys():
+                    del pairs[source]
+                    self.why[name][source] = why
+
     @property
     def operations(self) -> list[str]:
         """The operations that were carried out on any photograph, in the order of the run."""

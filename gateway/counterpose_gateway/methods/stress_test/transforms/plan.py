@@ -13,7 +13,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig, StressTestC
 from counterpose_core.contract.transforms import TransformChoice, TransformPlan
 from counterpose_core.errors import DatasetEmpty, InternalError, InvalidRequest
 from counterpose_core.stress_test.severity.draw import full_share
-from counterpose_core.suite import Suite, TransformsSuite
+from counterpose_core.suite import SegmenterSuite, Suite, TransformsSuite
 from counterpose_core.text.imagenet_hierarchy import class_key
 from counterpose_core.transforms.table import LEVELS, Operation, operation
 from counterpose_gateway.methods.stress_test.transforms.material import Materials, fitted
@@ -114,7 +114,9 @@ def _is_unset(create: StressTestCreate, name: str) -> bool:
     )
 
 
-def resolved(choice: TransformChoice, own: TransformsSuite) -> TransformPlan:
+def resolved(
+    choice: TransformChoice, own: TransformsSuite, segmenter: SegmenterSuite | None = None
+) -> TransformPlan:
     """Return the operations with their levels, whether the images have what they take or not.
 
     Raises:
@@ -126,7 +128,10 @@ def resolved(choice: TransformChoice, own: TransformsSuite) -> TransformPlan:
     if choice.severity is not None:
         severity = SeverityPlan(plan=choice.severity, loss=choice.severity_loss, full_share=1.0)
     return TransformPlan(
-        operations={row.name: _levels(row, levels) for row in rows}, size=choice.size, severity=severity
+        operations={row.name: _levels(row, levels) for row in rows},
+        size=choice.size,
+        segmenter=None if segmenter is None or choice.masks == "own" else segmenter.model,
+        severity=severity,
     )
 
 

@@ -12,6 +12,7 @@ from counterpose_core.errors import InternalError
 from counterpose_core.transforms.table import operation
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
+from counterpose_gateway.methods.stress_test.transforms.segments import segmented
 from counterpose_gateway.methods.stress_test.transforms.severity.asked import Asked
 from counterpose_gateway.methods.stress_test.transforms.severity.shares import has_every_level
 from counterpose_gateway.records.items import LeasedItem
@@ -37,7 +38,7 @@ def recipes_of(config: StressTestConfig, image: str, material: Material = NOTHIN
         if not material.allows(row, plan.operations):
             continue
         mask = material.mask if row.needs_mask else None
-        other, other_mask = material.others.get(name, (None, None))
+        other, other_mask, *_ = material.others.get(name, (None, None))
         for level in levels:
             yield Recipe(image, name, level, seed, plan.size, mask, other, other_mask)
 
@@ -53,7 +54,7 @@ async def answer_operations(
     Raises:
         BackendError: a classifier is down, or none answered the control.
     """
-    material = Material.of(item.instruction)
+    material, segment = await segmented(calls, config, item, Material.of(item.instruction))
     recipes = list(recipes_of(config, item.source_image, material))
     asked = Asked(calls, config, item, spare)
     names = config.request.classifiers
@@ -78,6 +79,7 @@ async def answer_operations(
         unanswered=asked.unanswered,
         transformed=made,
         left_out=dict(material.left_out),
+        segment=segment,
     )
 
 

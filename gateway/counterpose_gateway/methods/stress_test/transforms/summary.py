@@ -10,8 +10,10 @@ import numpy as np
 from counterpose_core.contract.findings import ClassifierVerdict
 from counterpose_core.contract.recipes import PLACEBO
 from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.scorer import Segment
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.contract.transforms import (
+    MaskSummary,
     OperationFigure,
     OperationLevel,
     OperationState,
@@ -33,6 +35,7 @@ from counterpose_gateway.methods.stress_test.transforms.operation_answers import
     Image,
     OperationAnswers,
 )
+from counterpose_gateway.methods.stress_test.transforms.segments import made_masks, mask_summary, with_masks
 from counterpose_gateway.methods.stress_test.transforms.sentences import (
     beside,
     operation_sentence,
@@ -40,7 +43,7 @@ from counterpose_gateway.methods.stress_test.transforms.sentences import (
 )
 from counterpose_gateway.methods.stress_test.transforms.severity.answers import SeverityAnswers
 from counterpose_gateway.methods.stress_test.transforms.severity.asked import classes_of
-from counterpose_gateway.methods.stress_test.transforms.severity.summary import severity_summary
+from counterpose_gateway.methods.stress_test.transforms.severity.summary import with_severity
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.summaries.accounting import ends_of, wall_seconds
 
@@ -62,12 +65,11 @@ def summarize_operations(
     estimator = LanceEstimator(config.request.seed)
     planned = {} if plan is None else plan.operations
     scaled = plan is not None and plan.scaled
-    adaptive = plan is not None and plan.is_adaptive
-    answered = {
-        name: OperationAnswers(name, planned, scaled, adaptive) for name in config.request.classifiers
-    }
     severity = None if plan is None or plan.severity is None else SeverityAnswers(config)
+    names = config.request.classifiers if severity is None else ()
+    answered = {name: OperationAnswers(name, planned, scaled) for name in names}
     states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
+    segments = dict[str, Segment]()
     cost, seconds, images, used = Cost(), Counter[str](), 0, set(config.excluded)
     for item in items:
         group = config.groups.get(item.item_group, item.item_group)
@@ -82,16 +84,21 @@ def summarize_operations(
         cost += item.result.cost
         seconds.update(item.result.service_seconds)
         images += item.stage == 1
+        if item.result.segment is not None:
+            segments[item.item_group] = item.result.segment
         for name, why in item.result.unanswered.items():
             missing[name][why] += 1
         for found in answered.values():
             found.labels[item.item_group] = item.label
             found.add(item.item_group, group, item.result.transformed, item.result.left_out)
-    tests = answered if severity is None or not adaptive else severity.settled(run)
-    told = _told(config, images, answered, tests, estimator, after)
-    if severity is not None:
-        order = [(each.classifier, each.operation) for each in told.figures]
-        told = told.model_copy(update={"severity": severity_summary(severity, estimator, order)})
+    masks = mask_summary(config, segments.values(), estimator)
+    answered = answered if severity is None else severity.chosen()
+    if masks is not None and masks.distrust:
+        for found in answered.values():
+            found.forget_masks(made_masks(segments), masks.distrust)
+    tests = answered if severity is None else severity.tests(run)
+    told = _told(config, images, answered, tests, masks, estimator, after)
+    told = told if severity is None else with_severity(told, severity, estimator)
     verdicts = [_verdict(name, told.figures, tests[name]) for name in _worst_first(config, told.figures)]
     return StressTestSummary(
         run_id=run.id,
@@ -125,10 +132,12 @@ def _told(
     images: int,
     answered: Mapping[str, OperationAnswers],
     tests: Mapping[str, OperationAnswers],
+    masks: MaskSummary | None,
     estimator: LanceEstimator,
     after: int,
 ) -> TransformSummary:
-    plan, figures = config.transforms, _figures(tests, estimator, after)
+    plan = config.transforms
+    figures = [with_masks(each, masks) for each in _figures(tests, estimator, after)]
     return TransformSummary(
         images=images,
         groups=max((len(set(found.groups.values())) for found in answered.values()), default=0),
@@ -140,6 +149,7 @@ def _told(
         placebos={name: _placebo(name, found, estimator) for name, found in answered.items()},
         figures=figures,
         classes=class_tests(tests, estimator, after=after + len(figures)),
+        masks=masks,
         left_out=({} if plan is None else plan.left_out) | _impossible(answered.values()),
     )
 

@@ -18,6 +18,7 @@ from counterpose_core.contract.severity import (
     SeverityLevel,
     SeveritySummary,
 )
+from counterpose_core.contract.transforms import TransformSummary
 from counterpose_core.errors import InternalError
 from counterpose_core.statistics.bootstrap import Floats
 from counterpose_core.statistics.bounded_mean import bounded_mean
@@ -43,13 +44,21 @@ from counterpose_gateway.methods.stress_test.transforms.severity.sentences impor
 Read = tuple[LevelAnswers, list[str]]
 
 
-def severity_summary(
+def with_severity(
+    told: TransformSummary, answers: SeverityAnswers, estimator: LanceEstimator
+) -> TransformSummary:
+    """Add where images fail, for each classifier and operation, in the order of the findings."""
+    order = [(each.classifier, each.operation) for each in told.figures]
+    return told.model_copy(update={"severity": _severity_summary(answers, estimator, order)})
+
+
+def _severity_summary(
     answers: SeverityAnswers, estimator: LanceEstimator, order: Sequence[Key]
 ) -> SeveritySummary:
-    """Sum up where images fail, for each classifier and operation, those of findings first."""
     plan = answers.plan
     if plan.severity is None:
         raise InternalError("the run does not ask for severity")
+    # Those without a finding come last.
     read = {key: answers.levels(key) for key in dict.fromkeys([*order, *answers.keys])}
     read = {key: found for key, found in read.items() if found[1]}
     figures = [_figure(key, found[0], answers, estimator) for key, found in read.items()]
