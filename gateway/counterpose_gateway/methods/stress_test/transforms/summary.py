@@ -236,7 +236,7 @@ def _worst_first(config: StressTestConfig, figures: Sequence[OperationFigure]) -
 def _verdict(name: str, figures: Sequence[OperationFigure], found: OperationAnswers) -> ClassifierVerdict:
     own = [each for each in figures if each.classifier == name]
     if not own:
-        sentence = f"{name} has no image that is answered yet."
+        sentence = f"{name} has no operation that is tested yet."
         return ClassifierVerdict(classifier=name, state="test-unfit", finding=None, sentence=sentence)
     counts = Counter(each.state for each in own)
     holding = "1 holds" if counts["holds"] == 1 else f"{counts['holds']} hold"
