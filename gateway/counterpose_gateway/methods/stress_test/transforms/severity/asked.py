@@ -52,11 +52,12 @@ class Asked:
         alike: dict[tuple[Recipe, ...], list[str]] = {}
         for name, recipes in wanted.items():
             alike.setdefault(tuple(recipes), []).append(name)
-        # One set of images at a time: together they are what a lease is renewed between.
-        for recipes, names in alike.items():
-            for first in range(0, len(recipes), IMAGES_A_CALL):
-                part = recipes[first : first + IMAGES_A_CALL]
-                self._take(part, await self._spared(names, [str(each) for each in part]))
+        await together(self._ask_each(names, recipes) for recipes, names in alike.items())
+
+    async def _ask_each(self, names: Sequence[str], recipes: Sequence[Recipe]) -> None:
+        for first in range(0, len(recipes), IMAGES_A_CALL):
+            part = recipes[first : first + IMAGES_A_CALL]
+            self._take(part, await self._spared(names, [str(each) for each in part]))
 
     async def bisect(self, levels: Mapping[str, Sequence[Recipe]]) -> None:
         """Ask each classifier that is right on the control for as few levels as find where it fails.
