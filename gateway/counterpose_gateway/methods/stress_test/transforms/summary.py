@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -53,6 +54,37 @@ FLIPPED = 12
 _WORST_FIRST = {"breaks": 0, "cannot-tell": 1, "holds": 2}
 
 
+@dataclass
+class _Counts:
+    """What a run's items count and cost; ``used`` are the images and groups that a proof may not take."""
+
+    used: set[str]
+    states: Counter[str] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
+    missing: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    segments: dict[str, Segment] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
+    seconds: Counter[str] = field(default_factory=Counter)
+    images: int = 0
+
+    def take(self, item: Item, group: str) -> None:
+        """Count one item."""
+        self.used |= {item.item_group, item.source_image, group}
+        self.states[item.state] += 1
+        if item.state == "failed":
+            self.codes[item.code or "unknown"] += 1
+        if item.result is None:
+            return
+        self.cost += item.result.cost
+        self.seconds.update(item.result.service_seconds)
+        # A later stage asks more of the same images.
+        self.images += item.stage == 1
+        if item.result.segment is not None:
+            self.segments[item.item_group] = item.result.segment
+        for name, why in item.result.unanswered.items():
+            self.missing[name][why] += 1
+
+
 def summarize_operations(
     run: Run,
     items: Iterable[Item],
@@ -68,36 +100,22 @@ def summarize_operations(
     severity = None if plan is None or plan.severity is None else SeverityAnswers(config)
     names = config.request.classifiers if severity is None else ()
     answered = {name: OperationAnswers(name, planned, scaled) for name in names}
-    states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
-    segments = dict[str, Segment]()
-    cost, seconds, images, used = Cost(), Counter[str](), 0, set(config.excluded)
+    counts = _Counts(set(config.excluded))
     for item in items:
         group = config.groups.get(item.item_group, item.item_group)
-        used |= {item.item_group, item.source_image, group}
-        states[item.state] += 1
-        if item.state == "failed":
-            codes[item.code or "unknown"] += 1
+        counts.take(item, group)
         if severity is not None:
             severity.add(item.item_group, item.label, item.stage, item.state, item.result)
-        if item.result is None:
-            continue
-        cost += item.result.cost
-        seconds.update(item.result.service_seconds)
-        images += item.stage == 1
-        if item.result.segment is not None:
-            segments[item.item_group] = item.result.segment
-        for name, why in item.result.unanswered.items():
-            missing[name][why] += 1
-        for found in answered.values():
+        for found in () if item.result is None else answered.values():
             found.labels[item.item_group] = item.label
             found.add(item.item_group, group, item.result.transformed, item.result.left_out)
-    masks = mask_summary(config, segments.values(), estimator)
+    masks = mask_summary(config, counts.segments.values(), estimator)
     answered = answered if severity is None else severity.chosen()
     if masks is not None and masks.distrust:
         for found in answered.values():
-            found.forget_masks(made_masks(segments), masks.distrust)
+            found.forget_masks(made_masks(counts.segments), masks.distrust)
     tests = answered if severity is None else severity.tests(run)
-    told = _told(config, images, answered, tests, masks, estimator, after)
+    told = _told(config, counts.images, answered, tests, masks, estimator, after)
     told = told if severity is None else with_severity(told, severity, estimator)
     verdicts = [_verdict(name, told.figures, tests[name]) for name in _worst_first(config, told.figures)]
     return StressTestSummary(
@@ -110,17 +128,17 @@ def summarize_operations(
         models={},
         edit_types={},
         insights=[],
-        counts=ends_of(states),
+        counts=ends_of(counts.states),
         **{"yield": {}},
         dropped={},
-        failed_codes=dict(codes),
-        cost=cost,
-        service_seconds=dict(sorted(seconds.items())),
+        failed_codes=dict(counts.codes),
+        cost=counts.cost,
+        service_seconds=dict(sorted(counts.seconds.items())),
         wall_s=wall_seconds(run),
         config=run.resolved_config,
         excluded_sources=len(config.excluded),
-        unanswered=unanswered_by(missing, images),
-        pairs_left={} if table is None else pairs_left(told, without(table, used)),
+        unanswered=unanswered_by(counts.missing, counts.images),
+        pairs_left={} if table is None else pairs_left(told, without(table, counts.used)),
         # What is shown of a class is decided: any fresh image makes it surer.
         least_pairs={} if told.classes is None else {each.number: 1 for each in told.classes.findings},
         transforms=told,

@@ -21,7 +21,7 @@ from counterpose_core.stress_test.severity.curves import (
 from counterpose_core.stress_test.severity.draw import Share, claimed_level
 from counterpose_core.types import ItemState
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import CONTROL, OperationAnswers
-from counterpose_gateway.methods.stress_test.transforms.severity.shares import share
+from counterpose_gateway.methods.stress_test.transforms.severity.asked import share
 
 Key = tuple[str, str]
 """A classifier and an operation."""

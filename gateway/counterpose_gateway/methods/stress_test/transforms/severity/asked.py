@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.recipes import IDENTITY, Recipe
 from counterpose_core.contract.runs import PredictionPair, TransformedImage
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BackendError, CounterposeError
+from counterpose_core.stress_test.severity.draw import Share, share_of
 from counterpose_core.stress_test.severity.failure_points import next_level
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls, together
+from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.steps.predictions import Answers, classify_images, prediction_pair
 
 IMAGES_A_CALL = 32
@@ -26,6 +30,16 @@ def classes_of(config: StressTestConfig, classifier: str) -> list[str]:
     """The classes that a classifier may answer: the dataset's, and its own besides if they are asked for."""
     others = {} if config.transforms is None else config.transforms.others
     return [*config.classes, *others.get(classifier, ())]
+
+
+def share(config: StressTestConfig, source: str) -> Share:
+    """Return what becomes of an image, the same for all of its group; `full` where nothing is adaptive."""
+    plan = config.transforms
+    if plan is None or plan.severity is None or not plan.is_adaptive:
+        return "full"
+    group = config.groups.get(source, source)
+    generator = np.random.default_rng(derive_seed(config.request.seed, "severity", group))
+    return share_of(generator, plan.severity.full_share)
 
 
 @dataclass
