@@ -177,10 +177,10 @@ def _of_operations(choice: TransformChoice | None) -> Iterator[str]:
     for label, names in choice.excluded.items():
         for name in names:
             yield from ("--exclude-operation", f"{label}={name}")
-    if choice.backgrounds is not None:
-        yield from ("--backgrounds", choice.backgrounds)
-    if choice.masks != "any":
-        yield from ("--masks", choice.masks)
+    for name in ("backgrounds", "masks", "severity", "severity_loss"):
+        value = getattr(choice, name)
+        if value != TransformChoice.model_fields[name].default:
+            yield from (f"--{name.replace('_', '-')}", str(value))
     yield from ("--size", NATIVE if choice.size is None else str(choice.size))
 
 

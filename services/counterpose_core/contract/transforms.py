@@ -10,6 +10,7 @@ from pydantic import Field
 from counterpose_core.contract.base import Distinct, RequestBody, ResponseBody
 from counterpose_core.contract.findings import by
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
+from counterpose_core.contract.severity import STATED_LOSS, Severity, SeverityPlan, SeveritySummary
 from counterpose_core.types import Estimate, Name
 
 SMALLEST_SIZE = 32
@@ -51,10 +52,17 @@ class TransformChoice(RequestBody):
     backgrounds: Name | None = Field(default=None, exclude_if=lambda name: name is None)
     """Name of a dataset whose photographs become backgrounds; null for the backgrounds of the dataset's own
     other photographs."""
-
     masks: Masks = Field(default="any", exclude_if=lambda masks: masks == "any")
     """Masks of operations that need one: the images' own and, for images without, those that the suite's
     segmenter makes (`any`), or the images' own only (`own`)."""
+    severity: Severity | None = Field(default=None, exclude_if=lambda severity: severity is None)
+    """How the level is found at which each image fails: `grid` asks every level of it, `adaptive` every level
+    of a tenth of the images and of the others as few as find it; where `levels` is null, all five. Null for
+    no such search."""
+    severity_loss: float = Field(
+        default=STATED_LOSS, gt=0.0, le=1.0, exclude_if=lambda loss: loss == STATED_LOSS
+    )
+    """Loss of accuracy of which `severity` tells at which level it is reached."""
 
 
 class TransformPlan(ResponseBody):
@@ -78,6 +86,13 @@ class TransformPlan(ResponseBody):
     """Why operations are not carried out on images of a class, by class and operation."""
     segmenter: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """The segmenter that outlines the objects of images without a mask; absent where none is asked."""
+    severity: SeverityPlan | None = Field(default=None, exclude_if=lambda severity: severity is None)
+    """How levels are asked to find where images fail, or null where that is not asked for."""
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether most images are asked few of the levels, and what is claimed is tested in a later stage."""
+        return self.severity is not None and self.severity.plan == "adaptive"
 
     @property
     def made(self) -> dict[str, list[int]]:
@@ -284,6 +299,8 @@ class TransformSummary(ResponseBody):
     """Why an operation that was asked for was not carried out, by its name."""
     masks: MaskSummary | None = Field(default=None, exclude_if=lambda masks: masks is None)
     """The masks that a segmenter made; absent where none was asked."""
+    severity: SeveritySummary | None = Field(default=None, exclude_if=lambda severity: severity is None)
+    """From which level on images fail, or null where that was not asked for."""
 
     @property
     def findings(self) -> list[OperationFigure | ClassFinding]:
@@ -294,4 +311,5 @@ class TransformSummary(ResponseBody):
     def lines(self) -> list[str]:
         """What is shown, line by line."""
         beside = [each.sentence for each in (self.classes, self.masks) if each is not None]
-        return [*map(str, self.findings), *beside]
+        severity = [] if self.severity is None else self.severity.lines
+        return [*map(str, self.findings), *beside, *severity]

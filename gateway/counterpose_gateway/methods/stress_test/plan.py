@@ -74,7 +74,8 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
     read = {dataset.name: len(sources)} | (
         {} if backgrounds is None else {background_dataset(create) or "": len(backgrounds)}
     )
-    return Plan(dataset.name, config, items, staged=confirms, sources=read, parent=create.applied_from)
+    later = confirms or (config.transforms is not None and config.transforms.is_adaptive)
+    return Plan(dataset.name, config, items, staged=later, sources=read, parent=create.applied_from)
 
 
 async def prepare(create: StressTestCreate, context: RunContext) -> Prepared:

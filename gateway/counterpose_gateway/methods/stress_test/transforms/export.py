@@ -24,7 +24,8 @@ def operation_records(summary: StressTestSummary, items: Iterable[Item]) -> Iter
     if plan is None:
         raise InternalError("the run has no operations")
     for item, control, made in changed_images(items, plan):
-        yield _record(summary.run_id, item, control, control)
+        if item.stage == 1:
+            yield _record(summary.run_id, item, control, control)
         yield from (_record(summary.run_id, item, each, control) for each in made)
 
 

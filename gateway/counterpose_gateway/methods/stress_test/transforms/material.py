@@ -33,11 +33,15 @@ EXCLUDED = "the request excludes it for its class"
 
 @dataclass(frozen=True)
 class Material:
-    """What one photograph gives: its mask, other photographs with theirs by operation, and what it lacks."""
+    """What one photograph gives: its mask, other photographs with theirs by operation, and what it lacks.
+
+    ``levels`` are those of each operation that a later stage asks of each classifier; empty in the first.
+    """
 
     mask: str | None = None
     others: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    levels: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, instruction: Mapping[str, Any] | None) -> Material:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
-from counterpose_core.contract.runs import ItemResult, PredictionPair, TransformedImage
+from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_core.errors import CounterposeError, InternalError
+from counterpose_core.errors import InternalError
 from counterpose_core.transforms.table import operation
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
 from counterpose_gateway.methods.stress_test.transforms.segments import segmented
+from counterpose_gateway.methods.stress_test.transforms.severity.asked import Asked
+from counterpose_gateway.methods.stress_test.transforms.severity.shares import has_every_level
 from counterpose_gateway.records.items import LeasedItem
-from counterpose_gateway.runs.calls import Calls, together
-from counterpose_gateway.steps.predictions import Answers, classify_images, prediction_pair
+from counterpose_gateway.runs.calls import Calls
 
 OPERATIONS: ItemKind = "transforms"
 """The kind of the item that carries all operations of a photograph."""
-
-IMAGES_A_CALL = 32
-"""Images that one call makes and answers: seconds on a processor; a caller renews its lease in between."""
 
 
 def recipes_of(config: StressTestConfig, image: str, material: Material = NOTHING) -> Iterator[Recipe]:
@@ -47,7 +46,7 @@ def recipes_of(config: StressTestConfig, image: str, material: Material = NOTHIN
 async def answer_operations(
     calls: Calls, config: StressTestConfig, item: LeasedItem, *, spare: bool
 ) -> ItemResult:
-    """Predict every image that the operations make of one photograph.
+    """Predict every image that the operations make of one photograph; adaptively, those that are needed.
 
     An image that a classifier could not answer is without its prediction; the reason is recorded once. With
     ``spare``, a classifier that is down is left out, if another one is not.
@@ -57,73 +56,32 @@ async def answer_operations(
     """
     material, segment = await segmented(calls, config, item, Material.of(item.instruction))
     recipes = list(recipes_of(config, item.source_image, material))
-    made: list[TransformedImage] = []
-    unanswered: dict[str, str] = {}
-    for first in range(0, len(recipes), IMAGES_A_CALL):
-        part = recipes[first : first + IMAGES_A_CALL]
-        answers = await _answers(calls, config, [str(each) for each in part], spare=spare)
-        for recipe in part:
-            pairs, missing = _pairs(answers, recipe, item.label, config)
-            unanswered = missing | unanswered
-            made.append(
-                TransformedImage(
-                    operation=recipe.operation,
-                    level=recipe.level,
-                    recipe=str(recipe),
-                    pixels=_pixels(answers, recipe),
-                    predictions=pairs,
-                    problem=next(iter(missing.values()), None),
-                )
-            )
-    control = made[0]
+    asked = Asked(calls, config, item, spare)
+    names = config.request.classifiers
+    if material.levels:
+        wanted = {name: {IDENTITY: [0], **levels} for name, levels in material.levels.items()}
+        await asked.ask({name: _among(recipes, levels) for name, levels in wanted.items()})
+    elif has_every_level(config, item.item_group):
+        await asked.ask(dict.fromkeys(names, recipes))
+    else:
+        tested = _among(recipes, {} if config.transforms is None else config.transforms.operations)
+        beside = [each for each in recipes if each not in tested]
+        await asked.ask(dict.fromkeys(names, beside))
+        by_operation = defaultdict[str, list[Recipe]](list)
+        for each in tested:
+            by_operation[each.operation].append(each)
+        await asked.bisect(by_operation)
+    made = asked.made(recipes)
     return ItemResult(
         image=item.source_image,
         caption=item.caption or "",
-        predictions=control.predictions,
-        unanswered=unanswered,
+        predictions=made[0].predictions,
+        unanswered=asked.unanswered,
         transformed=made,
         left_out=dict(material.left_out),
         segment=segment,
     )
 
 
-def classes_of(config: StressTestConfig, classifier: str) -> list[str]:
-    """The classes that a classifier may answer: the dataset's, and its own besides if they are asked for."""
-    others = {} if config.transforms is None else config.transforms.others
-    return [*config.classes, *others.get(classifier, ())]
-
-
-async def _answers(
-    calls: Calls, config: StressTestConfig, images: list[str], *, spare: bool
-) -> dict[str, Answers]:
-    """Ask the classifiers that answer among the same classes together."""
-    asked: dict[tuple[str, ...], list[str]] = {}
-    for name in config.request.classifiers:
-        asked.setdefault(tuple(classes_of(config, name)), []).append(name)
-    found = await together(
-        classify_images(calls, names, images, classes, spare=spare) for classes, names in asked.items()
-    )
-    return {name: answers for each in found for name, answers in each.items()}
-
-
-def _pixels(answers: dict[str, Answers], recipe: Recipe) -> str | None:
-    """The digest of the image that classifiers made, if they say and made the same."""
-    values = (outcomes[str(recipe)].value for outcomes in answers.values())
-    digests = {value.pixels for value in values if value is not None and value.pixels is not None}
-    return digests.pop() if len(digests) == 1 else None
-
-
-def _pairs(
-    answers: dict[str, Answers], recipe: Recipe, label: str, config: StressTestConfig
-) -> tuple[dict[str, PredictionPair], dict[str, str]]:
-    pairs, missing = dict[str, PredictionPair](), dict[str, str]()
-    for name, outcomes in answers.items():
-        try:
-            answer = outcomes[str(recipe)].unwrap()
-            pairs[name] = prediction_pair(answer, label, classes_of(config, name))
-        except CounterposeError as error:
-            missing[name] = error.detail
-            if recipe.operation == IDENTITY and len(missing) == len(answers):
-                # Without the control, no other image of this photograph can be compared.
-                raise
-    return pairs, missing
+def _among(recipes: Iterable[Recipe], levels: Mapping[str, Sequence[int]]) -> list[Recipe]:
+    return [each for each in recipes if each.level in levels.get(each.operation, ())]
