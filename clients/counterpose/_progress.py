@@ -98,7 +98,7 @@ class Forecast:
         if self.ended >= self.most:
             return ""
         if ended < _LEAST_ENDED or seconds <= 0.0:
-            # A silent line looks like a run that hangs: an image has several phases before its first item ends.
+            # A silent line looks like a run that hangs: an image has several phases before an item ends.
             waits = seconds >= _LONG_S and self.most > _LEAST_ENDED
             return f"the time left is told from {_LEAST_ENDED} ended items on" if waits else ""
         since, then = self._recent[0]

@@ -52,7 +52,6 @@ class TransformChoice(RequestBody):
     backgrounds: Name | None = Field(default=None, exclude_if=lambda name: name is None)
     """Name of a dataset whose photographs become backgrounds; null for the backgrounds of the dataset's own
     other photographs."""
-
     masks: Masks = Field(default="any", exclude_if=lambda masks: masks == "any")
     """Masks of operations that need one: the images' own and, for images without, those that the suite's
     segmenter makes (`any`), or the images' own only (`own`)."""
@@ -87,7 +86,6 @@ class TransformPlan(ResponseBody):
     """Why operations are not carried out on images of a class, by class and operation."""
     segmenter: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """The segmenter that outlines the objects of images without a mask; absent where none is asked."""
-
     severity: SeverityPlan | None = Field(default=None, exclude_if=lambda severity: severity is None)
     """How levels are asked to find where images fail, or null where that is not asked for."""
 
@@ -313,4 +311,5 @@ class TransformSummary(ResponseBody):
     def lines(self) -> list[str]:
         """What is shown, line by line."""
         beside = [each.sentence for each in (self.classes, self.masks) if each is not None]
-        return [*map(str, self.findings), *beside, *(() if self.severity is None else self.severity.lines)]
+        severity = [] if self.severity is None else self.severity.lines
+        return [*map(str, self.findings), *beside, *severity]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from counterpose_core.contract.scorer import Segment, SegmentItem, SegmentRequest
@@ -14,6 +14,7 @@ from counterpose_core.transforms.table import operation
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.transforms.material import Material
+from counterpose_gateway.methods.stress_test.transforms.operation_answers import OperationAnswers
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls
 
@@ -67,28 +68,34 @@ def _unmasked(other: Sequence[str | None] | None) -> _Place | None:
     return (image, label) if image is not None and label is not None else None
 
 
-def mask_summary(
-    config: StressTestConfig, segments: Collection[Segment], estimator: LanceEstimator
+def trusted_masks(
+    config: StressTestConfig,
+    segments: Mapping[str, Segment | None],
+    answered: Iterable[OperationAnswers],
+    estimator: LanceEstimator,
 ) -> MaskSummary | None:
-    """Sum up what a segmenter made of a run's images; None where none was asked."""
+    """Sum up what a segmenter made of a run's images, by image; None where no segmenter was asked.
+
+    Where its masks miss those that are known, the images that have no other are left out of ``answered``.
+    """
     plan = config.transforms
     if plan is None or plan.segmenter is None:
         return None
-    made = [each for each in segments if each.overlap is None]
-    known = [each.overlap for each in segments if each.overlap is not None]
+    asked = {source: each for source, each in segments.items() if each is not None}
+    made = {source: each for source, each in asked.items() if each.overlap is None}
+    known = [each.overlap for each in asked.values() if each.overlap is not None]
     nothing = Estimate(estimate=None, low=None, high=None, n=0)
     generator = estimator.generator("operation/segmenter/overlap")
-    return MaskSummary(
+    masks = MaskSummary(
         segmenter=plan.segmenter,
-        images=sum(each.mask is not None for each in made),
-        missing=dict(Counter(each.why for each in made if each.mask is None)),
+        images=sum(each.mask is not None for each in made.values()),
+        missing=dict(Counter(each.why for each in made.values() if each.mask is None)),
         overlap=bounded_mean(known, generator, bounds=(0.0, 1.0)) if known else nothing,
     )
-
-
-def made_masks(segments: Mapping[str, Segment]) -> list[str]:
-    """The images whose mask the segmenter made."""
-    return [source for source, each in segments.items() if each.overlap is None and each.mask is not None]
+    if masks.distrust:
+        for found in answered:
+            found.forget_masks((name for name, each in made.items() if each.mask), masks.distrust)
+    return masks
 
 
 def with_masks(figure: OperationFigure, masks: MaskSummary | None) -> OperationFigure:

@@ -36,7 +36,7 @@ from counterpose_gateway.methods.stress_test.transforms.operation_answers import
     Image,
     OperationAnswers,
 )
-from counterpose_gateway.methods.stress_test.transforms.segments import made_masks, mask_summary, with_masks
+from counterpose_gateway.methods.stress_test.transforms.segments import trusted_masks, with_masks
 from counterpose_gateway.methods.stress_test.transforms.sentences import (
     beside,
     operation_sentence,
@@ -62,7 +62,7 @@ class _Counts:
     states: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
     missing: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    segments: dict[str, Segment] = field(default_factory=dict)
+    segments: dict[str, Segment | None] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     seconds: Counter[str] = field(default_factory=Counter)
     images: int = 0
@@ -79,8 +79,7 @@ class _Counts:
         self.seconds.update(item.result.service_seconds)
         # A later stage asks more of the same images.
         self.images += item.stage == 1
-        if item.result.segment is not None:
-            self.segments[item.item_group] = item.result.segment
+        self.segments[item.item_group] = item.result.segment
         for name, why in item.result.unanswered.items():
             self.missing[name][why] += 1
 
@@ -106,14 +105,12 @@ def summarize_operations(
         counts.take(item, group)
         if severity is not None:
             severity.add(item.item_group, item.label, item.stage, item.state, item.result)
-        for found in () if item.result is None else answered.values():
-            found.labels[item.item_group] = item.label
-            found.add(item.item_group, group, item.result.transformed, item.result.left_out)
-    masks = mask_summary(config, counts.segments.values(), estimator)
-    answered = answered if severity is None else severity.chosen()
-    if masks is not None and masks.distrust:
         for found in answered.values():
-            found.forget_masks(made_masks(counts.segments), masks.distrust)
+            if item.result is not None:
+                found.labels[item.item_group] = item.label
+                found.add(item.item_group, group, item.result.transformed, item.result.left_out)
+    answered = answered if severity is None else severity.chosen()
+    masks = trusted_masks(config, counts.segments, answered.values(), estimator)
     tests = answered if severity is None else severity.tests(run)
     told = _told(config, counts.images, answered, tests, masks, estimator, after)
     told = told if severity is None else with_severity(told, severity, estimator)
