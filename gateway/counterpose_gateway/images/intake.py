@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.datasets import Outline, RejectedSource, SourcesAdded, SourceUpload
+from counterpose_core.contract.recipes import IDENTITY, PLACEBO
 from counterpose_core.errors import (
     ClassMapMismatch,
     CounterposeError,
@@ -52,6 +53,8 @@ SMALLEST_SIDE = 8
 LARGEST_FILE = 48_000_000
 LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION, LONGEST_GROUP, LONGEST_CHANGE = 255, 200, 2000, 200, 80
 """Characters, as for uploads: a folder's files reach the ledger without passing the contract."""
+RESERVED = (IDENTITY, PLACEBO, "original")
+"""What the images are called that stand beside a change."""
 CLASSES = "classes.json"
 _BATCH = 1000
 
@@ -271,6 +274,9 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
         check_caption(source.caption, most=LONGEST_CAPTION)
     if source.pair is not None and source.pair.change is not None:
         check_words(source.pair.change, field="pair/change", most=LONGEST_CHANGE)
+        if source.pair.change in RESERVED:
+            detail = f"the change {source.pair.change!r} has a name of Counterpose's own; call it otherwise"
+            raise InvalidRequest(detail, pointer="/pair/change")
     if _is_path_elsewhere(source.filename):
         raise InvalidRequest(
             f"the file name {source.filename!r} is a path; send the name alone", pointer="/filename"

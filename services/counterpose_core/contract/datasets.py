@@ -238,8 +238,8 @@ class Dataset(ResponseBody):
     n_sources: int
     """Number of labelled images."""
     digest: str
-    """Digest over all images, labels, groups, masks and pairs; it changes whenever the dataset does. Empty while the
-    dataset is imported."""
+    """Digest over all images, labels, groups, masks and pairs; it changes whenever the dataset does. Empty
+    while the dataset is imported."""
     created_at: dt.datetime
     """When the dataset was created, in UTC."""
     expires_at: dt.datetime | None = None

@@ -197,7 +197,7 @@ def dataset(row: RowMapping, imported: DatasetImport | None, tenant: str | None)
     return Dataset.model_validate({**row, "name": name, "imported": imported})
 
 
-def source(row: Mapping[str, Any]) -> Source:
+def source(row: RowMapping | Mapping[str, Any]) -> Source:
     """Return the source of a row of ``sources``."""
     pair = row["pair"]
     return Source.model_validate({**row, "pair": None if pair is None else json.loads(pair)})

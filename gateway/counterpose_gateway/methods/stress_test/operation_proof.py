@@ -32,7 +32,7 @@ from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.plan import plan_stress_test
 from counterpose_gateway.methods.stress_test.summary.joined_runs import proving_runs
 from counterpose_gateway.methods.stress_test.transforms.fresh_images import fresh_images
-from counterpose_gateway.methods.stress_test.transforms.plan import backgrounds_of
+from counterpose_gateway.methods.stress_test.transforms.plan import second_of
 from counterpose_gateway.methods.stress_test.transforms.proof_summary import (
     JoinedOperation,
     joined_operation,
@@ -95,7 +95,7 @@ async def plan_operation_proof(
         request,
         dataset=dataset.model_copy(update={"classes": config.classes}),
         sources=fresh,
-        backgrounds=await asyncio.to_thread(backgrounds_of, request, context),
+        second=await asyncio.to_thread(second_of, request, context),
         suite=context.suite,
         services=with_functions(context.services, served),
     )

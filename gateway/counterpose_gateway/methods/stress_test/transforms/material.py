@@ -33,11 +33,16 @@ EXCLUDED = "the request excludes it for its class"
 
 @dataclass(frozen=True)
 class Material:
-    """What one photograph gives: its mask, other photographs with theirs by operation, and what it lacks."""
+    """What one photograph gives: its mask, other photographs with theirs by operation, and what it lacks.
+
+    Of pairs that were ``given``: change, level and image of each, and the image of its control.
+    """
 
     mask: str | None = None
     others: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    given: Sequence[tuple[str, int, str]] = ()
+    control: str | None = None
 
     @classmethod
     def of(cls, instruction: Mapping[str, Any] | None) -> Material:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.contract.runs import ItemResult, PredictionPair, TransformedImage
@@ -10,6 +11,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import CounterposeError, InternalError
 from counterpose_core.transforms.table import operation
 from counterpose_core.types import ItemKind
+from counterpose_gateway.methods.stress_test.transforms.given import ORIGINAL
 from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls, together
@@ -22,11 +24,36 @@ IMAGES_A_CALL = 32
 """Images that one call makes and answers: seconds on a processor; a caller renews its lease in between."""
 
 
-def recipes_of(config: StressTestConfig, image: str, material: Material = NOTHING) -> Iterator[Recipe]:
+@dataclass(frozen=True)
+class Made:
+    """An image to answer: what it is called, at which level, and how it is made."""
+
+    operation: str
+    level: int
+    recipe: Recipe
+
+
+def images_of(config: StressTestConfig, image: str, material: Material = NOTHING) -> Iterator[Made]:
     """Yield the control, the placebo, each operation at each level, but for those that are left out.
 
-    The placebo of an operation is made where the operation is. Raises InternalError without a plan.
+    The placebo of an operation is made where the operation is. Of given pairs, the images are looked up.
+    Raises InternalError without a plan.
     """
+    size = None if config.transforms is None else config.transforms.size
+    if material.given:
+        control = Recipe(material.control or image, IDENTITY, size=size)
+        yield Made(IDENTITY, 0, control)
+        yield Made(PLACEBO, 0, replace(control, operation=PLACEBO, seed=config.request.seed))
+        if material.control is not None:
+            yield Made(ORIGINAL, 0, Recipe(image, IDENTITY, size=size))
+        for change, level, given in material.given:
+            yield Made(change, level, Recipe(given, IDENTITY, size=size))
+        return
+    for recipe in _recipes_of(config, image, material):
+        yield Made(recipe.operation, recipe.level, recipe)
+
+
+def _recipes_of(config: StressTestConfig, image: str, material: Material) -> Iterator[Recipe]:
     plan = config.transforms
     if plan is None:
         raise InternalError("the run has no operations")
@@ -55,21 +82,21 @@ async def answer_operations(
         BackendError: a classifier is down, or none answered the control.
     """
     material = Material.of(item.instruction)
-    recipes = list(recipes_of(config, item.source_image, material))
+    images = list(images_of(config, item.source_image, material))
     made: list[TransformedImage] = []
     unanswered: dict[str, str] = {}
-    for first in range(0, len(recipes), IMAGES_A_CALL):
-        part = recipes[first : first + IMAGES_A_CALL]
-        answers = await _answers(calls, config, [str(each) for each in part], spare=spare)
-        for recipe in part:
-            pairs, missing = _pairs(answers, recipe, item.label, config)
+    for first in range(0, len(images), IMAGES_A_CALL):
+        part = images[first : first + IMAGES_A_CALL]
+        answers = await _answers(calls, config, [str(each.recipe) for each in part], spare=spare)
+        for each in part:
+            pairs, missing = _pairs(answers, each, item.label, config)
             unanswered = missing | unanswered
             made.append(
                 TransformedImage(
-                    operation=recipe.operation,
-                    level=recipe.level,
-                    recipe=str(recipe),
-                    pixels=_pixels(answers, recipe),
+                    operation=each.operation,
+                    level=each.level,
+                    recipe=str(each.recipe),
+                    pixels=_pixels(answers, each.recipe),
                     predictions=pairs,
                     problem=next(iter(missing.values()), None),
                 )
@@ -112,16 +139,16 @@ def _pixels(answers: dict[str, Answers], recipe: Recipe) -> str | None:
 
 
 def _pairs(
-    answers: dict[str, Answers], recipe: Recipe, label: str, config: StressTestConfig
+    answers: dict[str, Answers], made: Made, label: str, config: StressTestConfig
 ) -> tuple[dict[str, PredictionPair], dict[str, str]]:
     pairs, missing = dict[str, PredictionPair](), dict[str, str]()
     for name, outcomes in answers.items():
         try:
-            answer = outcomes[str(recipe)].unwrap()
+            answer = outcomes[str(made.recipe)].unwrap()
             pairs[name] = prediction_pair(answer, label, classes_of(config, name))
         except CounterposeError as error:
             missing[name] = error.detail
-            if recipe.operation == IDENTITY and len(missing) == len(answers):
+            if made.operation == IDENTITY and len(missing) == len(answers):
                 # Without the control, no other image of this photograph can be compared.
                 raise
     return pairs, missing
