@@ -178,6 +178,8 @@ def _of_operations(choice: TransformChoice | None) -> Iterator[str]:
             yield from ("--exclude-operation", f"{label}={name}")
     if choice.backgrounds is not None:
         yield from ("--backgrounds", choice.backgrounds)
+    if choice.pairs is not None:
+        yield from ("--pairs", choice.pairs)
     yield from ("--size", NATIVE if choice.size is None else str(choice.size))
 
 

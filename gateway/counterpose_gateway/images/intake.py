@@ -272,11 +272,8 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
         check_words(source.group, field="group", most=LONGEST_GROUP)
     if source.caption is not None:
         check_caption(source.caption, most=LONGEST_CAPTION)
-    if source.pair is not None and source.pair.change is not None:
-        check_words(source.pair.change, field="pair/change", most=LONGEST_CHANGE)
-        if source.pair.change in RESERVED:
-            detail = f"the change {source.pair.change!r} has a name of Counterpose's own; call it otherwise"
-            raise InvalidRequest(detail, pointer="/pair/change")
+    if source.pair is not None:
+        _check_change(source.pair.change)
     if _is_path_elsewhere(source.filename):
         raise InvalidRequest(
             f"the file name {source.filename!r} is a path; send the name alone", pointer="/filename"
@@ -300,6 +297,15 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
         raise InvalidRequest(f"{source.filename!r} has {width} x {height} pixels, too few to show anything")
     mask = packed_mask(source, source.content, pixels)
     return _put(source, pack(pixels), (width, height), mask, store, room)
+
+
+def _check_change(change: str | None) -> None:
+    if change is None:
+        return
+    check_words(change, field="pair/change", most=LONGEST_CHANGE)
+    if change in RESERVED:
+        detail = f"the change {change!r} has a name of Counterpose's own; call it otherwise"
+        raise InvalidRequest(detail, pointer="/pair/change")
 
 
 def _put(

@@ -104,7 +104,8 @@ async def test_given_pairs_with_controls_show_from_which_level_on_a_change_hurts
     await uploaded(gateway, fog(gateway, 1, 2, 4, controls=True))
     summary = await summed_up(gateway)
     told = summary.transforms
-    assert told is not None and told.given is not None
+    assert told is not None
+    assert told.given is not None
     assert (told.given.rows, told.given.used, told.given.controls, told.given.left_out) == (96, 96, True, [])
     (figure,) = told.figures
     assert (figure.operation, figure.state, figure.from_level, figure.images) == ("in fog", "breaks", 2, 24)
@@ -112,7 +113,7 @@ async def test_given_pairs_with_controls_show_from_which_level_on_a_change_hurts
         (1, 0, False), (2, 24, True), (4, 24, True),
     ]  # fmt: skip
     assert figure.sentence.startswith(
-        "leaning loses 100 points of accuracy once the image is that of the given change 'in fog' at level 2: "
+        "leaning loses 100 points of accuracy once the image is that of the given change 'in fog' at level 2"
     )
     assert told.making["leaning"].estimate == 0.0
     assert "Each is held against its control" in str(summary)
@@ -122,11 +123,14 @@ async def test_without_controls_a_loss_is_suspected_at_most_and_says_why(gateway
     await uploaded(gateway, fog(gateway, 2))
     summary = await summed_up(gateway)
     told = summary.transforms
-    assert told is not None and told.given is not None and told.classes is not None
+    assert told is not None
+    assert told.given is not None
+    assert told.classes is not None
     assert [each.state for each in told.findings] == ["suspected"] * len(told.findings)
     assert summary.verdicts[0].state == "suspected"
     why = "The pairs have no control, so the way in which they were made may be what costs it."
-    assert why in told.figures[0].sentence and why in summary.verdict
+    assert why in told.figures[0].sentence
+    assert why in summary.verdict
     assert "They have no controls" in str(summary)
     assert told.making == {}
 
@@ -138,7 +142,7 @@ async def test_what_cannot_be_compared_is_left_out_by_name_and_count(gateway: Fa
         "filename": "same.png",
         "pair": {"source": "sled-1.png", "change": "snow"},
     }
-    large = base64.b64encode(image(Shown("sled", "large"), 9, side=16)).decode()
+    large = base64.b64encode(image("large", size=16)).decode()
     rows += [
         first | {"filename": "lone.png", "pair": None},
         first | {"filename": "strange.png", "pair": {"source": "nobody.png", "change": "in fog"}},
@@ -149,7 +153,8 @@ async def test_what_cannot_be_compared_is_left_out_by_name_and_count(gateway: Fa
     ]  # fmt: skip
     await uploaded(gateway, rows)
     told = (await summed_up(gateway)).transforms
-    assert told is not None and told.given is not None
+    assert told is not None
+    assert told.given is not None
     assert {each.reason: each.names for each in told.given.left_out} == {
         given.NO_PAIR: ["lone.png"],
         given.NO_SOURCE: ["strange.png"],
@@ -168,7 +173,8 @@ async def test_a_source_without_the_control_or_a_level_that_others_have_is_left_
     # Of the first source the control, of the second a level.
     await uploaded(gateway, [*rows[:2], *rows[4:]])
     told = (await summed_up(gateway, limit=12)).transforms
-    assert told is not None and told.given is not None
+    assert told is not None
+    assert told.given is not None
     out = {each.reason: each.number for each in told.given.left_out}
     assert out == {given.NO_CONTROL: 2, given.INCOMPLETE: 1, given.NO_CHANGE: 1, given.LIMITED: 3 * 10}
     assert told.images == 12
@@ -182,7 +188,7 @@ async def test_levels_that_count_from_the_strongest_are_doubted(gateway: FakeGat
     told = (await summed_up(gateway)).transforms
     assert told is not None
     assert told.figures[0].sentence.endswith(
-        "Level 1 costs more than level 3: levels count from the slightest, so number them anew if these do not."
+        "levels count from the slightest, so number them anew if these do not."
     )
 
 
@@ -210,6 +216,7 @@ async def test_a_request_that_fits_no_pairs_is_refused_by_name(
         {"source": "plate-0.png", "change": "in fog", "level": "strong"},
         {"source": "plate-0.png", "change": "in fog", "level": 0},
         {"source": "plate-0.png", "change": ""},
+        {"source": "plate-0.png", "change": "identity"},
         {"change": "in fog"},
     ],
 )
@@ -217,8 +224,4 @@ async def test_a_pair_of_another_form_is_refused(gateway: FakeGateway, pair: dic
     sources = [row(gateway, "plate", 0, "in fog", 2, pair=pair)]
     answer = await gateway.http.post("/v1/datasets/pairs/sources", json={"sources": sources})
     assert answer.status_code == 422
-    assert (
-        "pair" in answer.json()["errors"][0]["pointer"]
-        if "errors" in answer.json()
-        else answer.json()["detail"]
-    )
+    assert "/sources/0/pair" in answer.text

@@ -44,7 +44,8 @@ def images_of(config: StressTestConfig, image: str, material: Material = NOTHING
         control = Recipe(material.control or image, IDENTITY, size=size)
         yield Made(IDENTITY, 0, control)
         yield Made(PLACEBO, 0, replace(control, operation=PLACEBO, seed=config.request.seed))
-        if material.control is not None:
+        # Two photographs, or two renderings, are made in the same way: one may be the other's control.
+        if material.control not in (None, image):
             yield Made(ORIGINAL, 0, Recipe(image, IDENTITY, size=size))
         for change, level, given in material.given:
             yield Made(change, level, Recipe(given, IDENTITY, size=size))
@@ -87,7 +88,9 @@ async def answer_operations(
     unanswered: dict[str, str] = {}
     for first in range(0, len(images), IMAGES_A_CALL):
         part = images[first : first + IMAGES_A_CALL]
-        answers = await _answers(calls, config, [str(each.recipe) for each in part], spare=spare)
+        # Given images may be the same at two levels.
+        refs = list(dict.fromkeys(str(each.recipe) for each in part))
+        answers = await _answers(calls, config, refs, spare=spare)
         for each in part:
             pairs, missing = _pairs(answers, each, item.label, config)
             unanswered = missing | unanswered
