@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import html
+import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.store import image
 from fakes.world import CAPTION, CLASSES, FakeWorld, Shown
+from integration.gateway.test_operation_exports import files_of
 
 BODY: dict[str, Any] = {
     "dataset": "demo",
@@ -225,3 +229,41 @@ async def test_a_pair_of_another_form_is_refused(gateway: FakeGateway, pair: dic
     answer = await gateway.http.post("/v1/datasets/pairs/sources", json={"sources": sources})
     assert answer.status_code == 422
     assert "/sources/0/pair" in answer.text
+
+
+async def test_report_pages_and_exports_say_that_the_pairs_were_given(gateway: FakeGateway) -> None:
+    await uploaded(gateway, fog(gateway, 1, 2))
+    run = (await summed_up(gateway)).run_id
+    report = html.unescape((await gateway.http.get(f"/v1/runs/{run}/report")).text)
+    assert "The pairs were given, not made here: 48 of 48 images of pairs (table " in report
+    assert "How they were chosen is not known here." in report
+    assert "<h2>What is suspected to hurt</h2>" in report
+    assert "No generator is involved" not in report
+    assert "counterpose prove" not in report
+    assert "counterpose apply" not in report
+    assert "--pairs pairs --size 512 --seed 3" in report
+    page = await gateway.http.get(f"/ui/runs/{run}/findings/1")
+    assert page.status_code == 200, page.text
+    assert "Prove it on" not in page.text
+    assert "counterpose apply" not in page.text
+    refused = await gateway.http.post(f"/v1/runs/{run}/findings/1/prove", json={})
+    assert (refused.status_code, "add pairs to their table" in refused.text) == (422, True)
+    rows = [
+        json.loads(line)
+        for line in (await files_of(gateway, run, "imagefolder"))["metadata.jsonl"].decode().splitlines()
+    ]
+    assert Counter((row["shift"], row["origin"]) for row in rows) == dict.fromkeys(
+        [("base", "photograph"), ("in fog 1", "photograph"), ("in fog 2", "photograph")], 24
+    )
+
+
+async def test_a_gate_classifies_given_pairs_again(gateway: FakeGateway) -> None:
+    await uploaded(gateway, fog(gateway, 1, 2, controls=True))
+    run = (await summed_up(gateway)).run_id
+    frozen = (await gateway.http.post("/v1/gates/freeze", json={"baseline": run})).json()
+    body = {"baseline": run, "digest": frozen["digest"], "classifiers": ["steady"], "seed": 1}
+    answer = await gateway.http.post("/v1/gates", json=body)
+    assert answer.status_code == 202, answer.text
+    await gateway.worker().work_off()
+    summary = (await gateway.http.get(f"/v1/runs/{answer.json()['id']}/summary")).json()
+    assert "in fog 2" in json.dumps(summary)

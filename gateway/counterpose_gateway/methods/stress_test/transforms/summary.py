@@ -102,9 +102,12 @@ def summarize_operations(
         config=run.resolved_config,
         excluded_sources=len(config.excluded),
         unanswered=unanswered_by(missing, images),
-        pairs_left={} if table is None else pairs_left(told, without(table, used)),
+        # No pairs but those that were given can be made.
+        pairs_left={} if table is None or told.given else pairs_left(told, without(table, used)),
         # What is shown of a class is decided: any fresh image makes it surer.
-        least_pairs={} if told.classes is None else {each.number: 1 for each in told.classes.findings},
+        least_pairs={}
+        if told.classes is None or told.given
+        else {each.number: 1 for each in told.classes.findings},
         transforms=told,
     )
 
