@@ -24,6 +24,8 @@ LINE_S = 10.0
 """Seconds between two lines where lines cannot be rewritten: a log shows that the run goes on."""
 _LEAST_ENDED = 10
 """Items from which the time that is left is guessed."""
+_LONG_S = 30.0
+"""Seconds without enough ended items after which it is said what the time left waits for."""
 _RECENT_S = 60.0
 """A run that slows down is judged by its last minute."""
 
@@ -93,8 +95,12 @@ class Forecast:
             return "planning the next phase"
         began, before = self._since or (self._clock(), self.ended)
         seconds, ended = self._clock() - began, self.ended - before
-        if ended < _LEAST_ENDED or seconds <= 0.0 or self.ended >= self.most:
+        if self.ended >= self.most:
             return ""
+        if ended < _LEAST_ENDED or seconds <= 0.0:
+            # A silent line looks like a run that hangs: an image has several phases before an item ends.
+            waits = seconds >= _LONG_S and self.most > _LEAST_ENDED
+            return f"the time left is told from {_LEAST_ENDED} ended items on" if waits else ""
         since, then = self._recent[0]
         slowest = max(seconds / ended, (self._clock() - since) / max(1, self.ended - then))
         minutes = (self.most - self.ended) * slowest / 60.0

@@ -64,10 +64,11 @@ def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
         return _run_again("Its edits change various words, and a larger run may tell which", summary, finding)
     run_id = summary.run_id
     if is_provable(finding):
-        proof = prove_command(run_id, finding.number)
         left, least = summary.pairs_left.get(finding.number), summary.least_pairs.get(finding.number, 1)
         if left is None or left >= least:
-            return NextStep("Next", proof)
+            images = PROVE_IMAGES if left is None else min(PROVE_IMAGES, left)
+            return NextStep("Next", prove_command(run_id, finding.number, images))
+        proof = prove_command(run_id, finding.number)
         # An operation is not about one class.
         of = f" of {finding.object_class!r}" if finding.object_class else ""
         few = f"Too few images{of} are left ({left}, and a proof takes {least}); add some, then"
@@ -177,10 +178,10 @@ def _of_operations(choice: TransformChoice | None) -> Iterator[str]:
     for label, names in choice.excluded.items():
         for name in names:
             yield from ("--exclude-operation", f"{label}={name}")
-    if choice.backgrounds is not None:
-        yield from ("--backgrounds", choice.backgrounds)
-    if choice.pairs is not None:
-        yield from ("--pairs", choice.pairs)
+    for name in ("backgrounds", "masks", "severity", "severity_loss", "pairs"):
+        value = getattr(choice, name)
+        if value != TransformChoice.model_fields[name].default:
+            yield from (f"--{name.replace('_', '-')}", str(value))
     yield from ("--size", NATIVE if choice.size is None else str(choice.size))
 
 

@@ -250,6 +250,19 @@ class ScorerSuite(_ModelSuite):
     batch: int = Field(default=32, ge=1)
 
 
+class SegmenterSuite(_ModelSuite):
+    """A segmentation network of transformers, which outlines the object of an image that has no mask.
+
+    Of a network with two classes, ``background`` and another one, the other is the object. Of any other
+    network it is the class of the image's label: by ``labels``, by its name, or by a name that stands above
+    it in WordNet, as "cat" above "tabby".
+    """
+
+    model: str
+    labels: dict[str, str] = {}
+    batch: int = Field(default=8, ge=1)
+
+
 class ClassifiersSuite(_ModelSuite):
     """The suite's own classifiers by name, each a folder with safetensors and a class map.
 
@@ -296,6 +309,7 @@ class Suite(_SuitePart):
     perturber_part: PerturberSuite | None = Field(default=None, alias="perturber")
     editor_part: EditorSuite | None = Field(default=None, alias="editor")
     scorer_part: ScorerSuite | None = Field(default=None, alias="scorer")
+    segmenter: SegmenterSuite | None = None
     classifiers: ClassifiersSuite
     transforms: TransformsSuite | None = None
     known_images: KnownImages | None = None
@@ -328,10 +342,22 @@ class Suite(_SuitePart):
             "captioner": self.captioner_part,
             "perturber": self.perturber_part,
             "editor": self.editor_part,
-            "scorer": self.scorer_part,
+            # A deployment of the scorer's application.
+            "scorer": self.scorer_part or self.segmenter,
             "classifiers": self.classifiers,
         }
         return tuple(name for name, part in parts.items() if part is not None)
+
+    def published(self, service: ServiceName) -> dict[str, PublishedModel]:
+        """Return where the models of one of its services are published, by their names."""
+        parts: tuple[_ModelSuite | None, ...] = {
+            "captioner": (self.captioner_part,),
+            "perturber": (self.perturber_part,),
+            "editor": (self.editor_part,),
+            "scorer": (self.scorer_part, self.segmenter),
+            "classifiers": (self.classifiers,),
+        }[service]
+        return {name: each for part in parts if part is not None for name, each in part.published.items()}
 
     def _part(self, service: ServiceName, part: _Part | None) -> _Part:
         if part is None:

@@ -123,6 +123,13 @@ class FakeScorer(_Fake):
     def fill_mask(self, request: scorer.FillMaskRequest) -> scorer.FillMaskResponse:
         return scorer.FillMaskResponse(outcomes=_each(request.items, _filled), model=IDENTITY)
 
+    def segment(self, request: scorer.SegmentRequest) -> scorer.SegmentResponse:
+        def outline(item: scorer.SegmentItem) -> scorer.Segment:
+            self._look(item.image)
+            return scorer.Segment(mask=item.image, share=0.5)
+
+        return scorer.SegmentResponse(outcomes=_each(request.items, outline), model=IDENTITY)
+
 
 def _turned(told: str) -> scorer.Embedding:
     """Return a unit vector of two numbers."""

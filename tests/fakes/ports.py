@@ -245,6 +245,19 @@ class FakeScorer:
         outcomes = [_good(scorer.FilledMask(words=["thing"], probabilities=[1.0])) for _ in request.items]
         return scorer.FillMaskResponse(outcomes=outcomes, model=_model("masked-lm"))
 
+    async def segment(self, request: scorer.SegmentRequest) -> scorer.SegmentResponse:
+        """See the object of every image but of those of the class ``unseen``."""
+        self.calls["segment"] += 1
+        outcomes = [_good(self.outline(item)) for item in request.items]
+        return scorer.SegmentResponse(outcomes=outcomes, model=_model("segmenter"))
+
+    def outline(self, item: scorer.SegmentItem) -> scorer.Segment:
+        """A mask of its own for each image, which overlaps the known one by nine tenths."""
+        if item.label == "unseen":
+            return scorer.Segment(mask=None, share=0.0, why="the segmenter sees it nowhere")
+        mask = hashlib.sha256(f"mask of {item.image}".encode()).hexdigest()
+        return scorer.Segment(mask=mask, share=0.4, overlap=None if item.exact is None else 0.9)
+
 
 class FakeClassifiers:
     """``steady`` and ``timm:resnet18`` are always right; ``leaning`` misses its class where there is snow."""

@@ -106,6 +106,7 @@ def routes(services: Services) -> dict[str, tuple[type[BaseModel], Callable[[Any
         "/editor/v1/edit": (editor.EditRequest, services.editor.edit),
         "/scorer/v1/score": (scorer.ScoreRequest, services.scorer.score),
         "/scorer/v1/fill-mask": (scorer.FillMaskRequest, services.scorer.fill_mask),
+        "/scorer/v1/segment": (scorer.SegmentRequest, services.scorer.segment),
         "/scorer/v1/embed-images": (scorer.EmbedImagesRequest, services.scorer.embed_images),
         "/scorer/v1/embed-texts": (scorer.EmbedTextsRequest, services.scorer.embed_texts),
         "/classifiers/v1/describe": (classifiers.DescribeRequest, services.classifiers.describe),

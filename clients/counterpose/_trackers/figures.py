@@ -21,13 +21,19 @@ _NAMES = re.compile(r"[^\w./ -]")
 def figures_of(summary: BaseModel) -> dict[str, float]:
     """Return the figures of a summary, each estimate with its interval and n.
 
-    Of operations, which a summary lists, the loss of each at each level.
+    Of operations, which a summary lists, the loss of each at each level; of severity, the accuracy at each,
+    the share that never fails, and the level of the stated loss.
     """
     figures = dict(metrics(summary.model_dump(mode="json", by_alias=True, exclude={"config"})))
     if isinstance(summary, StressTestSummary) and summary.transforms is not None:
         for each in summary.transforms.figures:
             losses = {str(level.level): level.loss.model_dump() for level in each.levels}
             figures |= metrics({"operations": {each.classifier: {each.operation: losses}}})
+        severity = summary.transforms.severity
+        for figure in () if severity is None else severity.figures:
+            of = {str(level.level): level.accuracy.model_dump() for level in figure.levels}
+            of |= {"never": figure.never.model_dump(), "loss-level": figure.loss_level.model_dump()}
+            figures |= metrics({"severity": {figure.classifier: {figure.operation: of}}})
     return figures
 
 

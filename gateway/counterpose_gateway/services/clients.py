@@ -140,6 +140,11 @@ class HttpScorer:
         answer = await self._caller.post("scorer", "/v1/fill-mask", request, scorer.FillMaskResponse)
         return counted("scorer", answer, request.items)
 
+    async def segment(self, request: scorer.SegmentRequest) -> scorer.SegmentResponse:
+        """Outline the object of each image."""
+        answer = await self._caller.post("scorer", "/v1/segment", request, scorer.SegmentResponse)
+        return counted("scorer", answer, request.items)
+
 
 class HttpClassifiers:
     """The classifiers over HTTP."""

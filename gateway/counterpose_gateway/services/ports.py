@@ -52,6 +52,8 @@ from counterpose_core.contract.scorer import (
     FillMaskResponse,
     ScoreRequest,
     ScoreResponse,
+    SegmentRequest,
+    SegmentResponse,
 )
 from counterpose_core.contract.tokens import LearnTokensRequest, LearnTokensResponse
 
@@ -117,6 +119,10 @@ class Scorer(Protocol):
 
     async def fill_mask(self, request: FillMaskRequest) -> FillMaskResponse:
         """Replace one word of each text."""
+        ...
+
+    async def segment(self, request: SegmentRequest) -> SegmentResponse:
+        """Outline the object of each image, in a suite with a segmenter."""
         ...
 
 

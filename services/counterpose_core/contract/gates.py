@@ -24,6 +24,10 @@ TOLERANCE = 0.10
 """The regression that is allowed by default: at which a stress test says that a change holds."""
 
 
+FAILURE_POINT = ": failure point"
+"""What the name of a change ends with that is the least level from which an operation breaks an image."""
+
+
 class RegressionSetOf(ClientBody):
     """``POST /v1/gates/freeze``: the run whose pairs are frozen."""
 
@@ -177,7 +181,7 @@ class GateCell(ResponseBody):
     """What the cell says."""
     regression: Estimate
     """The candidate's share of wrong answers less the incumbent's, with its 95 % interval; n counts source
-    images."""
+    images. Of a failure point, the share of an operation's levels from the first wrong answer on."""
     p_adjusted: float | None
     """One-sided p of a regression above the tolerance, after Holm's correction over all tested cells; null
     where none was tested."""

@@ -12,7 +12,7 @@ from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.features import FeatureVector, WordFeatures
 from counterpose_core.contract.perturber import TextLikelihood, WordSpan
 from counterpose_core.contract.recipes import PixelDigest
-from counterpose_core.contract.scorer import EditScores
+from counterpose_core.contract.scorer import EditScores, Segment
 from counterpose_core.contract.stress_test_thresholds import SweepScores, TextScores
 from counterpose_core.contract.suite_fit import SuiteFit
 from counterpose_core.text_form import TextForm
@@ -221,6 +221,9 @@ class ItemResult(Provenance):
     """The editor's settings for this item, or null if they were not recorded."""
     left_out: dict[str, str] = Field(default={}, exclude_if=lambda left_out: not left_out)
     """Why an operation was not carried out on the image, by its name."""
+    segment: Segment | None = Field(default=None, exclude_if=lambda segment: segment is None)
+    """Where the suite's segmenter sees the object, which is used unless the image came with a mask; absent
+    where none was asked."""
     transformed: list[TransformedImage] = Field(
         default=[],
         # Items of captions are recorded as they were without this field.

@@ -125,3 +125,38 @@ class FilledMask(ResponseBody):
 
 class FillMaskResponse(BatchResponse[FilledMask]):
     """Answer to `FillMaskRequest`."""
+
+
+class SegmentItem(RequestBody):
+    """An image in which an object is sought."""
+
+    image: BlobRef
+    """SHA-256 of the image."""
+    label: Text
+    """The class of the object."""
+    exact: BlobRef | None = None
+    """SHA-256 of a mask that is known to be right, to hold the segmenter's against; null for none."""
+
+
+class SegmentRequest(RequestBody):
+    """``POST /v1/segment``: images whose objects a segmenter is to outline."""
+
+    items: list[SegmentItem] = Field(min_length=1, max_length=MAX_BATCH)
+    """The images, each with the class of its object."""
+
+
+class Segment(ResponseBody):
+    """Where a segmenter sees the object of an image."""
+
+    mask: BlobRef | None
+    """SHA-256 of the mask, white where the object is, or null where nothing tells object and background."""
+    share: float
+    """Share of the image's pixels inside, in [0, 1]."""
+    why: str = ""
+    """Why there is no mask; empty where there is one."""
+    overlap: float | None = None
+    """Intersection over union with the mask that is known to be right, in [0, 1]; null without one."""
+
+
+class SegmentResponse(CostedBatchResponse[Segment]):
+    """Answer to `SegmentRequest`."""

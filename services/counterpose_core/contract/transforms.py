@@ -10,6 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from counterpose_core.contract.base import Distinct, RequestBody, ResponseBody
 from counterpose_core.contract.findings import by
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
+from counterpose_core.contract.severity import STATED_LOSS, Severity, SeverityPlan, SeveritySummary
 from counterpose_core.types import Estimate, Name
 
 SMALLEST_SIZE = 32
@@ -19,6 +20,10 @@ OperationState = Literal["breaks", "suspected", "cannot-tell", "holds"]
 
 Among = Literal["dataset", "model"]
 """Among which classes a classifier answers: the dataset's, or all of its own besides."""
+
+
+Masks = Literal["any", "own"]
+"""Masks that operations use: also those of the suite's segmenter, or only those that images came with."""
 
 
 Level = Annotated[int, Field(ge=1, le=5)]
@@ -47,6 +52,17 @@ class TransformChoice(RequestBody):
     backgrounds: Name | None = Field(default=None, exclude_if=lambda name: name is None)
     """Name of a dataset whose photographs become backgrounds; null for the backgrounds of the dataset's own
     other photographs."""
+    masks: Masks = Field(default="any", exclude_if=lambda masks: masks == "any")
+    """Masks of operations that need one: the images' own and, for images without, those that the suite's
+    segmenter makes (`any`), or the images' own only (`own`)."""
+    severity: Severity | None = Field(default=None, exclude_if=lambda severity: severity is None)
+    """How the level is found at which each image fails: `grid` asks every level of it, `adaptive` every level
+    of a tenth of the images and of the others as few as find it; where `levels` is null, all five. Null for
+    no such search."""
+    severity_loss: float = Field(
+        default=STATED_LOSS, gt=0.0, le=1.0, exclude_if=lambda loss: loss == STATED_LOSS
+    )
+    """Loss of accuracy of which `severity` tells at which level it is reached."""
     pairs: Name | None = Field(default=None, exclude_if=lambda name: name is None)
     """Name of a dataset of pairs that were made elsewhere: their images stand in the place of operations, and
     nothing else is carried out. Null to carry out operations."""
@@ -59,6 +75,8 @@ class TransformChoice(RequestBody):
         ]
         if name is not None and chosen:
             raise ValueError(f"pairs are tested alone; leave {chosen[0]} out")
+        if name is not None and info.data.get("severity") == "adaptive":
+            raise ValueError("every level of given pairs is there already; ask for the severity 'grid'")
         return name
 
 
@@ -128,6 +146,15 @@ class TransformPlan(ResponseBody):
     given: GivenPairs | None = Field(default=None, exclude_if=lambda given: given is None)
     """Where the images come from that stand in the place of operations, or null for none; then `operations`
     has the changes with their levels."""
+    segmenter: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """The segmenter that outlines the objects of images without a mask; absent where none is asked."""
+    severity: SeverityPlan | None = Field(default=None, exclude_if=lambda severity: severity is None)
+    """How levels are asked to find where images fail, or null where that is not asked for."""
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether most images are asked few of the levels, and what is claimed is tested in a later stage."""
+        return self.severity is not None and self.severity.plan == "adaptive"
 
     @property
     def made(self) -> dict[str, list[int]]:
@@ -269,6 +296,44 @@ class ClassTests(ResponseBody):
     """What the tests say together, in one sentence."""
 
 
+LEAST_OVERLAP = 0.75
+"""Mean intersection over union with known masks below which nothing is said by a segmenter's masks."""
+
+
+class MaskSummary(ResponseBody):
+    """Where masks come from that no image came with."""
+
+    segmenter: str
+    """The segmenter that made them."""
+    images: int
+    """Number of images whose mask it made."""
+    missing: dict[str, int] = {}
+    """Number of images without a mask that got none, by the reason."""
+    overlap: Estimate
+    """Intersection over union of its masks with those that images came with, over these images; n is 0 where
+    no image came with one."""
+
+    @property
+    def sentence(self) -> str:
+        """How far the masks can be trusted."""
+        known, made = self.overlap, f"The masks of {self.images} images are a segmenter's"
+        if known.estimate is None or known.low is None or known.high is None:
+            return f"{made}: how good they are is not known, as no image came with one."
+        used = "; too little, so they are not used" if self.distrust else ""
+        interval = f"{known.low:.2f} to {known.high:.2f}"
+        return f"{made}: it overlaps {known.n} known ones by {known.estimate:.2f} ({interval}){used}."
+
+    @property
+    def distrust(self) -> str:
+        """Why the segmenter's masks are not used; empty where they are."""
+        known = self.overlap.estimate
+        if known is None or known >= LEAST_OVERLAP:
+            return ""
+        return (
+            f"the segmenter's masks overlap those that are known by {known:.2f}, less than {LEAST_OVERLAP:g}"
+        )
+
+
 class TransformSummary(ResponseBody):
     """What operations on the images cost each classifier."""
 
@@ -299,6 +364,10 @@ class TransformSummary(ResponseBody):
     making: dict[str, Estimate] = Field(default={}, exclude_if=lambda making: not making)
     """Loss by the making of given pairs alone, from the sources to their controls, by classifier; absent
     without controls."""
+    masks: MaskSummary | None = Field(default=None, exclude_if=lambda masks: masks is None)
+    """The masks that a segmenter made; absent where none was asked."""
+    severity: SeveritySummary | None = Field(default=None, exclude_if=lambda severity: severity is None)
+    """From which level on images fail, or null where that was not asked for."""
 
     @property
     def findings(self) -> list[OperationFigure | ClassFinding]:
@@ -309,5 +378,6 @@ class TransformSummary(ResponseBody):
     def lines(self) -> list[str]:
         """What is shown, line by line."""
         given = () if self.given is None else [str(self.given)]
-        classes = () if self.classes is None else [self.classes.sentence]
-        return [*map(str, self.findings), *classes, *given]
+        beside = [each.sentence for each in (self.classes, self.masks) if each is not None]
+        severity = [] if self.severity is None else self.severity.lines
+        return [*map(str, self.findings), *beside, *severity, *given]

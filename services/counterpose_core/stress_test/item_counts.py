@@ -14,8 +14,10 @@ LAST_STAGE = 3
 
 
 def items_per_source(create: StressTestCreate) -> int:
-    """Return the number of items planned for each source: those of its edits, and one of operations."""
-    return edits_per_source(create) + (create.transforms is not None)
+    """Return the most items of a source: those of its edits, one of operations, and another of severity."""
+    operations = create.transforms
+    adaptive = operations is not None and operations.severity == "adaptive"
+    return edits_per_source(create) + (operations is not None) + adaptive
 
 
 def edits_per_source(create: StressTestCreate) -> int:

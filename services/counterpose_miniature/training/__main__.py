@@ -22,6 +22,7 @@ STAGES: dict[str, str] = {
     "captioner": "counterpose_miniature.training.captioner",
     "language": "counterpose_miniature.training.language",
     "perturber": "counterpose_miniature.training.perturber",
+    "segmenter": "counterpose_miniature.training.segmenter",
 }
 _WEIGHTS = Path(__file__).parents[1] / "suite" / "weights"
 

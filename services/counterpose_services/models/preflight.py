@@ -124,7 +124,7 @@ def licence_refusals(settings: ServiceSettings, service: ServiceName) -> list[st
     if service not in suite.services:
         return []
     refusals = []
-    for name, published in getattr(suite, service).published.items():
+    for name, published in suite.published(service).items():
         restricted = restriction(published)
         allowed = {name, published.repository, published.licence} & set(settings.allowed_licences)
         if restricted is not None and not allowed:

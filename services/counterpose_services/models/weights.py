@@ -135,8 +135,9 @@ def require_weights(settings: ServiceSettings, services: Sequence[ServiceName]) 
     """
     suite, root = load_suite(settings.suite), settings.suite_root
     for service in services:
-        # Raises the error of a suite without it.
-        getattr(suite, service)
+        if service not in suite.services:
+            # Raises the error of a suite without it.
+            getattr(suite, service)
     for service in services:
         for name, (find, published) in needed_models(suite).get(service, {}).items():
             try:
@@ -198,4 +199,6 @@ def needed_models(suite: Suite) -> Mapping[ServiceName, dict[str, tuple[Find, Pu
             scorer.sentence: (weights_folder, scorer.published),
             scorer.masked_lm: (weights_folder, scorer.published),
         }
+    if (segmenter := suite.segmenter) is not None:
+        needed.setdefault("scorer", {})[segmenter.model] = (weights_folder, segmenter.published)
     return needed

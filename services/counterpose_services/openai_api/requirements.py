@@ -25,7 +25,7 @@ def require_server(service: ServiceName, suite: Suite, settings: ServiceSettings
         UnknownModel: the suite has no such service, there is no program vllm, or the server's host is not
             listed.
     """
-    part = getattr(suite, service)
+    part = None if service in ("scorer", "classifiers") else getattr(suite, service)
     if not isinstance(part, PerturberSuite | CaptionerSuite):
         return
     if part.engine == "vllm":

@@ -1,4 +1,4 @@
-"""The scorer as a Serve application."""
+"""The scorer as a Serve application; a suite's segmenter is a deployment of it, with replicas of its own."""
 
 # Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
@@ -6,22 +6,74 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from ray import serve
 from ray.serve import Application
+from ray.serve.handle import DeploymentHandle
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import scorer as contract
+from counterpose_core.errors import UnknownModel
 from counterpose_core.suite import load_suite
 from counterpose_core.types import BlobRef
 from counterpose_services.batching.merged_calls import MergedCalls
-from counterpose_services.serving.engine_protocols import Scorer
-from counterpose_services.serving.engine_service import EngineService, application
+from counterpose_services.serving.engine_protocols import Scorer, Segmenter
+from counterpose_services.serving.engine_service import EngineService, application, deployment_options
 from counterpose_services.settings import ServiceSettings
+
+
+class SegmenterDeployment(EngineService[Segmenter]):
+    """Serves a SegmenterEngine: beside a scorer by its application, or else alone by HTTP."""
+
+    name = "scorer"
+
+    @staticmethod
+    def load(settings: ServiceSettings) -> Segmenter:
+        """Load the suite's segmenter."""
+        from counterpose_services.scorer.segmenter import SegmenterEngine
+
+        suite = load_suite(settings.suite)
+        if suite.segmenter is None:
+            raise UnknownModel(f"the suite {suite.name!r} has no segmenter; choose a suite with one")
+        store, device = BlobStore(settings.store_url), settings.of("scorer").device
+        return SegmenterEngine.load(suite.segmenter, settings.suite_root, store, device=device)
+
+    @property
+    def full_batch(self) -> float:
+        """Its number of images."""
+        return 1.0 if self._suite.segmenter is None else float(self._suite.segmenter.batch)
+
+    @cached_property
+    def _masks(self) -> MergedCalls[None, contract.SegmentItem, contract.Segment]:
+        return self.merged(lambda _, items: self.engine.segment(contract.SegmentRequest(items=items)))
+
+    def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
+        """Return its one verb of ``counterpose_core.contract.scorer``."""
+        return {"/v1/segment": self.segment}
+
+    async def segment(self, body: contract.SegmentRequest) -> contract.SegmentResponse:
+        """Outline the object of each image."""
+        part = await self._masks(None, body.items)
+        return contract.SegmentResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+
+    async def answer(self, body: contract.SegmentRequest) -> contract.SegmentResponse:
+        """Answer a call that came by the scorer, and count it as this replica's load."""
+        answered: contract.SegmentResponse = await self._counted(self.segment)(body)
+        return answered
 
 
 class ScorerDeployment(EngineService[Scorer]):
     """Serves a ScorerEngine; scores and embeddings of concurrent calls share a batch."""
 
     name = "scorer"
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        engine: Scorer | None = None,
+        segmenter: DeploymentHandle[Any] | None = None,
+    ) -> None:
+        super().__init__(settings, engine)
+        self._segmenter = segmenter
 
     @staticmethod
     def load(settings: ServiceSettings) -> Scorer:
@@ -55,6 +107,7 @@ class ScorerDeployment(EngineService[Scorer]):
             "/v1/embed-images": self.embed_images,
             "/v1/embed-texts": self.embed_texts,
             "/v1/fill-mask": self.fill_mask,
+            **({} if self._segmenter is None else {"/v1/segment": self.segment}),
         }
 
     async def score(self, body: contract.ScoreRequest) -> contract.ScoreResponse:
@@ -76,7 +129,20 @@ class ScorerDeployment(EngineService[Scorer]):
         """Replace one word of each text."""
         return await self.thread.run(self.engine.fill_mask, body)
 
+    async def segment(self, body: contract.SegmentRequest) -> contract.SegmentResponse:
+        """Have a replica of the segmenter outline the object of each image."""
+        assert self._segmenter is not None
+        answered: contract.SegmentResponse = await self._segmenter.answer.remote(body)
+        return answered
+
 
 def build(args: ServiceSettings) -> Application:
     """Return the scorer's application: ``serve run counterpose_services.scorer.deployment:build``."""
-    return application("scorer", ScorerDeployment, args)
+    suite = load_suite(args.suite)
+    if suite.segmenter is None:
+        return application("scorer", ScorerDeployment, args)
+    if suite.scorer_part is None:
+        return application("scorer", SegmenterDeployment, args)
+    options = deployment_options("scorer", args)
+    segmenter = serve.deployment(**options | {"name": "segmenter"})(SegmenterDeployment).bind(args)
+    return serve.deployment(**options)(serve.ingress()(ScorerDeployment)).bind(args, None, segmenter)

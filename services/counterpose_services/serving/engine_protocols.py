@@ -72,6 +72,12 @@ class Scorer(Engine, Protocol):
     def fill_mask(self, request: scorer.FillMaskRequest) -> scorer.FillMaskResponse: ...
 
 
+class Segmenter(Engine, Protocol):
+    """Outlines the objects of images."""
+
+    def segment(self, request: scorer.SegmentRequest) -> scorer.SegmentResponse: ...
+
+
 class Classifiers(Engine, Protocol):
     """The models under test."""
 

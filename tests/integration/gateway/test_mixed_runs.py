@@ -151,6 +151,17 @@ async def test_what_operations_alone_break_is_the_verdict(gateway: FakeGateway) 
     )  # fmt: skip
 
 
+async def test_where_no_edit_is_kept_the_verdict_is_that_of_operations_and_says_so(
+    gateway: FakeGateway,
+) -> None:
+    both = await summed_up(gateway, BOTH | {"thresholds": {"direction": 0.99}, "confirm": False})
+    lines = both.verdict.splitlines()
+    assert lines[0] == "1 of 2 models breaks when one thing in the image changes."
+    assert lines[1].startswith("No edit of ")
+    assert lines[1].endswith("so its edits say nothing about these classifiers.")
+    assert "No verdict" not in both.verdict
+
+
 async def test_report_text_and_pages_say_which_backend_made_a_finding(gateway: FakeGateway) -> None:
     both = await summed_up(gateway, BOTH)
     assert both.transforms is not None

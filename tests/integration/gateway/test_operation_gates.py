@@ -54,18 +54,21 @@ async def test_a_candidate_fails_under_the_operation_and_levels_that_mislead_it(
         "rotation 1": "passed", "rotation 3": "failed", "rotation 5": "failed",
         "gaussian-blur 1": "passed", "gaussian-blur 3": "passed", "gaussian-blur 5": "passed",
         "upside-down": "passed", None: "passed",
+        "rotation: failure point": "failed", "gaussian-blur: failure point": "passed",
     }  # fmt: skip
+    # It fails two of three levels of each image that the incumbent is right on at all.
+    assert overall["rotation: failure point"].regression.estimate == pytest.approx(2 / 3)
     assert all(cell.regression.n == 20 * len(CLASSES) for cell in overall.values())
-    # Seven changes and the photographs themselves, each also by class.
-    assert found.tested == 8 * (1 + len(CLASSES))
+    # Seven changes, two failure points and the photographs themselves, each also by class.
+    assert found.tested == 10 * (1 + len(CLASSES))
     assert found.verdict.startswith(
-        "Failed: 10 of 40 cells regress by more than 10 points; leaning under rot"
+        "Failed: 15 of 50 cells regress by more than 10 points; leaning under rot"
     )
     assert judge_gate(found).value == 1
     # What the webhook of a gate that ended tells.
     assert gate_summary(gateway.ledger, gateway.store, found.run_id).verdict == found.verdict
     failures = ET.fromstring(junit_xml(found)).findall(".//testcase/failure")
-    assert len(failures) == 10
+    assert len(failures) == 15
     assert found.config.notes[0].startswith("operations that the baseline does not have")
 
 

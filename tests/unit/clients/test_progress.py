@@ -133,6 +133,17 @@ def test_a_run_that_slows_down_is_judged_by_its_last_minute() -> None:
     assert forecast.left == "about 4 min left"
 
 
+def test_a_run_whose_first_items_take_long_says_what_the_time_left_waits_for() -> None:
+    clock, said = Clock(), []
+    forecast = Forecast(clock)
+    for second, ended in ((0, 0), (20, 0), (40, 3), (50, 20)):
+        clock.now = float(second)
+        forecast.see(going(640, ended, config={}))
+        said.append(forecast.left)
+    assert said[:3] == ["", "", "the time left is told from 10 ended items on"]
+    assert said[3].endswith("min left")
+
+
 def test_a_phase_that_is_planned_is_told_in_place_of_a_time() -> None:
     forecast = Forecast(Clock())
     forecast.see(going(100, 100, state="finalizing"))

@@ -40,7 +40,8 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "near_duplicates": 0.999,
     "outside_suite": "continue",
     "transforms": {"operations": ["rotation", "fog"], "levels": [5, 1], "size": None, "among": "model",
-                   "excluded": {"a=6": ["fog", "rotation"], "9": ["fog"]}, "backgrounds": "scenes"},
+                   "excluded": {"a=6": ["fog", "rotation"], "9": ["fog"]}, "backgrounds": "scenes",
+                   "masks": "own", "severity": "adaptive", "severity_loss": 0.2},
     "label_map": {"bus": ["trolleybus", "a 'minibus'"]},
 }  # fmt: skip
 

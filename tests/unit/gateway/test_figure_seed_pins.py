@@ -55,7 +55,7 @@ def _pairs() -> Iterator[Any]:
             original_predictions={"candidate": right, "incumbent": right},
             predictions={"candidate": wrong, "incumbent": right},
         )
-        told = SimpleNamespace(change="background", unit=f"source-{number}")
+        told = SimpleNamespace(image="an edit", change="background", unit=f"source-{number}")
         yield SimpleNamespace(
             instruction=told, result=result, source_image=f"image-{number}", label="sled", state="done"
         )

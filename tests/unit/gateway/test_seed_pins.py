@@ -31,6 +31,7 @@ from counterpose_gateway.methods.shift_benchmark import images
 from counterpose_gateway.methods.stress_test import division, groups
 from counterpose_gateway.methods.stress_test.confirm import captioned
 from counterpose_gateway.methods.stress_test.screen import draws, items, lance_r, proposals
+from counterpose_gateway.methods.stress_test.transforms.severity import shares
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.records.sources import NewSource
@@ -219,6 +220,14 @@ def copies() -> list[str | None]:
     return [source.group for source in found]
 
 
+def severity_shares() -> None:
+    """What becomes of two images of an adaptive run, one of them of a group."""
+    plan = Named(is_adaptive=True, severity=Named(full_share=0.1))
+    config = Named(transforms=plan, groups={"b": "group"}, request=CREATE)
+    for source in ("a", "b"):
+        shares.share(config, source)
+
+
 def chosen_tokens() -> list[int]:
     preset = Named(templates=Named(prompts=[OFF]))
     state, offer = Named(item=SLED, prompts=[]), Named(bundle=None)
@@ -269,6 +278,7 @@ SITES: dict[str, Site] = {
     "stress_test/division": lambda: derived(division, lambda: division.in_drawn_order(["a", "b"], SEED)),
     "stress_test/draws": noise_of_kinds,
     "stress_test/groups": copies,
+    "stress_test/severity": lambda: derived(shares, severity_shares),
     "stress_test/items": lambda: generators(
         lambda: items.slots_per_type(stress_test_request(seed=SEED, max_edits_per_image=7), "source-a")
     ),
@@ -368,6 +378,7 @@ PINS: dict[str, object] = {
         "transforms": 7_128_106_280_117_328_459,
     },
     "stress_test/groups": ["alike-dddddddddddd", "alike-dddddddddddd"],
+    "stress_test/severity": [6_150_107_847_990_666_517, 7_003_112_056_353_508_298],
     "stress_test/items": [286_206_360_174_607_712],
     "stress_test/lance_r orders": [7_283_160_577_477_235_886, 2_345_054_843_302_351_931],
     "stress_test/lance_r words": 1_332_217_939_523_603_178,

@@ -157,6 +157,9 @@ CALLS: dict[str, Call] = {
     "/scorer/v1/fill-mask": lambda to: to.scorer.fill_mask(
         scorer.FillMaskRequest(items=[scorer.FillMaskItem(text="a", position=0, seed=0)])
     ),
+    "/scorer/v1/segment": lambda to: to.scorer.segment(
+        scorer.SegmentRequest(items=[scorer.SegmentItem(image=REF, label="a")])
+    ),
     "/classifiers/v1/classify": lambda to: to.classifiers.classify(
         classifiers.ClassifyRequest(classifier="steady", images=[REF], classes=["sled"])
     ),

@@ -8,13 +8,23 @@ A gate in one sentence.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from counterpose_core.contract.gates import CellState, GateCell, GateConfig, GateItem, GateOutcome, GateResult
+from counterpose_core.contract.gates import (
+    FAILURE_POINT,
+    CellState,
+    GateCell,
+    GateConfig,
+    GateInstruction,
+    GateItem,
+    GateOutcome,
+    GateResult,
+)
+from counterpose_core.contract.recipes import Recipe, is_recipe
 from counterpose_core.gate.regression import Decided, Regression, decide, regression, units_needed
 from counterpose_core.statistics.bootstrap import Floats, mean_by_source
 from counterpose_core.types import Estimate
@@ -88,27 +98,77 @@ class ErrorsOfCell:
 
 def errors_by_cell(config: GateConfig, items: Iterable[GateItem]) -> dict[Key, ErrorsOfCell]:
     """Return the errors of every candidate under every change and on the source images, also by class."""
-    candidates, changes = config.request.classifiers, config.regression_set.changes
     found = defaultdict[Key, ErrorsOfCell](ErrorsOfCell)
-    for candidate in candidates:
-        for change in (*changes, None):
+    for candidate in config.request.classifiers:
+        for change in (*config.regression_set.changes, None):
             found[Key(candidate, change)] = ErrorsOfCell()
+    for of_class, unit, errors in _answers(config, items):
+        for key in (of_class._replace(label=None), of_class):
+            found[key].add(unit, errors)
+    return dict(found)
+
+
+def _answers(config: GateConfig, items: Iterable[GateItem]) -> Iterator[tuple[Key, str, Errors | None]]:
+    """Yield the errors under each change, on each source image and of each failure point, by unit."""
+    failures = FailurePoints()
     # One source image belongs to several pairs, and counts once.
     sources: dict[tuple[str, str, str], tuple[str, Errors | None]] = {}
     for item in items:
         if (told := item.instruction) is None:
             continue
-        for candidate in candidates:
+        for candidate in config.request.classifiers:
             before, after = _errors(item.result, candidate, config.incumbent)
-            for label in (None, item.label):
-                found[Key(candidate, told.change, label)].add(told.unit, after)
+            yield Key(candidate, told.change, item.label), told.unit, after
+            failures.add(candidate, item, told, after)
             at = (candidate, item.source_image, item.label)
             if before is not None or at not in sources:
                 sources[at] = (told.unit, before)
     for (candidate, _, label), (unit, before) in sources.items():
-        for of_class in (None, label):
-            found[Key(candidate, None, of_class)].add(unit, before)
-    return dict(found)
+        yield Key(candidate, None, label), unit, before
+    yield from failures
+
+
+class FailurePoints:
+    """Where both classifiers begin to err on each image, by the answers to all levels of an operation.
+
+    The failure point of an image is the least level at which a classifier errs (CNS-Bench 2025);
+    what counts is the share of the levels from it on, 0 where the classifier is right at each.
+    """
+
+    def __init__(self) -> None:
+        self._levels: dict[tuple[str, str, str, str, str], dict[int, Errors | None]] = {}
+
+    def add(self, candidate: str, item: GateItem, told: GateInstruction, errors: Errors | None) -> None:
+        """Add the answers to an image at a level; what is no operation has none."""
+        if is_recipe(told.image):
+            recipe = Recipe.parsed(told.image)
+            of = (candidate, recipe.operation, item.label, told.unit, recipe.source)
+            self._levels.setdefault(of, {})[recipe.level] = errors
+
+    def __iter__(self) -> Iterator[tuple[Key, str, Errors | None]]:
+        """Yield the cell, the unit and the shares of levels of each image that has all of several levels.
+
+        A run that looked for failure points has few levels of most images.
+        """
+        every: dict[str, set[int]] = defaultdict(set)
+        for (_, operation, *_), by_level in self._levels.items():
+            every[operation] |= by_level.keys()
+        for (candidate, operation, label, unit, _), by_level in self._levels.items():
+            if len(by_level) > 1 and by_level.keys() == every[operation]:
+                answers = [by_level[level] for level in sorted(by_level)]
+                yield Key(candidate, f"{operation}{FAILURE_POINT}", label), unit, _failed_share(answers)
+
+
+def _failed_share(answers: Sequence[Errors | None]) -> Errors | None:
+    """The share of the levels from the first error on; None where an answer to one is missing."""
+    answered = [each for each in answers if each is not None]
+    if len(answered) < len(answers):
+        return None
+    candidate, incumbent = (
+        float(np.maximum.accumulate(wrong).mean())
+        for wrong in ([each.candidate for each in answered], [each.incumbent for each in answered])
+    )
+    return Errors(candidate, incumbent, answered[0].candidate_before, answered[0].incumbent_before)
 
 
 def _errors(result: GateResult | None, candidate: str, incumbent: str) -> tuple[Errors | None, Errors | None]:
@@ -222,6 +282,13 @@ def verdict(config: GateConfig, outcome: GateOutcome | None, judged: Judged) -> 
     return said if outcome in (None, "error") or not blind_spot else f"{said} {blind_spot}"
 
 
+def _tested_of(cells: Sequence[GateCell], tested: Sequence[GateCell]) -> str:
+    skipped = len(in_state(cells, "skipped"))
+    if not skipped:
+        return counted(len(tested), "cell")
+    return f"{len(tested)} of {counted(len(cells), 'cell')} ({skipped} not tested: too few source images)"
+
+
 def _outcome_said(config: GateConfig, outcome: GateOutcome | None, judged: Judged) -> str:
     tolerance = f"{100 * config.request.tolerance:g} points"
     cells = judged.cells
@@ -254,7 +321,7 @@ def _outcome_said(config: GateConfig, outcome: GateOutcome | None, judged: Judge
                 if by_class
                 else "no class was tested"
             )
-            within = f"no regression above {tolerance} in {counted(len(tested), 'cell')}, and {of_class}"
+            within = f"no regression above {tolerance} in {_tested_of(cells, tested)}, and {of_class}"
             return f"Passed: {within}; the largest is {_said(largest)}."
 
 

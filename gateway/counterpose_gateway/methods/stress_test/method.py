@@ -32,6 +32,7 @@ from counterpose_gateway.methods.stress_test.summary.mixed import with_operation
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.methods.stress_test.thresholds import judging_of, summarize_again
 from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS
+from counterpose_gateway.methods.stress_test.transforms.severity import stages as severity_stages
 from counterpose_gateway.methods.stress_test.transforms.summary import summarize_operations
 from counterpose_gateway.runs.context import ItemsOfRun, RecordedRuns
 from counterpose_gateway.runs.method import Headline, Method, ReadImage
@@ -42,8 +43,8 @@ def _next_stage(run: Run, results: StageResults) -> StagePlan | None:
     """Plan the pairs of fresh sources that confirm what the screen saw, or prove one finding."""
     config = StressTestConfig.model_validate(run.resolved_config)
     if not config.edits_captions:
-        return None
-    # Operations have no later stage, and none of an edit may be planned by them.
+        return severity_stages.next_stage(run, results.recorded())
+    # Beside edits, operations have no later stage, and none of an edit may be planned by them.
     edits = (item for item in results.recorded() if item.kind != OPERATIONS)
     if config.proof is not None:
         return proof_stages.next_stage(run, config, edits)
@@ -53,6 +54,8 @@ def _next_stage(run: Run, results: StageResults) -> StagePlan | None:
 def _most_items(run: Run) -> int:
     """Return the most items of a run: what its later stages may add is in its configuration."""
     planned, config = run.request_counts.total, StressTestConfig.model_validate(run.resolved_config)
+    if config.transforms is not None and config.transforms.is_adaptive and run.stage == 1:
+        return 2 * planned
     if config.proof is not None and run.stage == 1:
         return planned + 2 * config.proof.images
     plan = config.confirmation

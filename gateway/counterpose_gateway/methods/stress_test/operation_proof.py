@@ -11,6 +11,7 @@ from counterpose_core.commands import PROVE_IMAGES
 from counterpose_core.contract.findings import Finding, Screened
 from counterpose_core.contract.proofs import OperationProof, ProofCreate
 from counterpose_core.contract.runs import Run
+from counterpose_core.contract.severity import STATED_LOSS
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from counterpose_core.contract.transforms import (
     ClassFinding,
@@ -137,7 +138,12 @@ def _request(config: StressTestConfig, proof: OperationProof, dataset: str, seed
             "limit": proof.images,
             "seed": seed,
             "transforms": chosen.model_copy(
-                update={"operations": [proof.operation], "levels": [proof.level]}
+                update={
+                    "operations": [proof.operation],
+                    "levels": [proof.level],
+                    "severity": None,
+                    "severity_loss": STATED_LOSS,
+                }
             ),
             "max_edits_per_image": 0,
             "lance_r_edits_per_image": 0,

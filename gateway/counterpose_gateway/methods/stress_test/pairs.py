@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.errors import InvalidRequest
 from counterpose_core.gate.regression_set import FrozenPair
 from counterpose_gateway.methods.stress_test.transforms.pairs import operation_pairs
 from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS
@@ -25,6 +26,12 @@ def counterfactual_pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair
     config = recorded_config(StressTestConfig, run)
     for item in context.ledger.items.of(run.id, Item):
         if config.transforms is not None and item.kind == OPERATIONS:
+            if config.transforms.is_adaptive:
+                # Which levels an image has was chosen by this run's classifiers.
+                raise InvalidRequest(
+                    f"run {run.id!r} asked few levels of most images, those near which its classifiers fail; "
+                    "freeze a run with severity 'grid', or without severity"
+                )
             yield from operation_pairs([item], config.transforms, config.groups)
         if item.state == "done" and item.result is not None and item.kind in _COUNTERFACTUALS:
             yield FrozenPair(

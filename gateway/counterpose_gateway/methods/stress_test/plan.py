@@ -75,7 +75,8 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
     read = {dataset.name: len(sources)} | (
         {} if second is None else {second_dataset(create) or "": len(second)}
     )
-    return Plan(dataset.name, config, items, staged=confirms, sources=read, parent=create.applied_from)
+    later = confirms or (config.transforms is not None and config.transforms.is_adaptive)
+    return Plan(dataset.name, config, items, staged=later, sources=read, parent=create.applied_from)
 
 
 async def prepare(create: StressTestCreate, context: RunContext) -> Prepared:
@@ -256,7 +257,7 @@ def resolve(
         UnknownModel: the suite has no captioner, perturber, editor or scorer.
     """
     asked, own = create.transforms, suite.transforms
-    operations = None if asked is None else resolved(asked, own)
+    operations = None if asked is None else resolved(asked, own, suite.segmenter)
     if operations is not None and not create.edits_captions:
         return StressTestConfig(
             request=create,

@@ -12,10 +12,11 @@ from counterpose_core.commands import apply_command, prove_command, repeat_comma
 from counterpose_core.contract.recipes import IDENTITY, Recipe
 from counterpose_core.contract.runs import Item, PredictionPair, Run, TransformedImage
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
-from counterpose_core.contract.transforms import OperationFigure, OperationLevel
+from counterpose_core.contract.transforms import OperationFigure, OperationLevel, TransformSummary
 from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE
 from counterpose_gateway.methods.stress_test.report.baseline import baseline_rows
 from counterpose_gateway.methods.stress_test.report.downloads import downloads
+from counterpose_gateway.methods.stress_test.report.severity import severity_plots, severity_rows
 from counterpose_gateway.reports.environment import TEMPLATES
 from counterpose_gateway.reports.images import Album, Inline
 
@@ -94,10 +95,23 @@ def operations_context(
         "operation_rows": [
             (each, {level.level: (level, shade(level)) for level in each.levels}) for each in figures
         ],
+        **_severity_context(told),
         "cut": any(level.placebo for each in figures for level in each.levels),
         "scaled": plan is not None and plan.scaled,
         "prove_command": partial(_prove_command, summary),
         "apply_command": partial(apply_command, run.id),
+    }
+
+
+def _severity_context(told: TransformSummary | None) -> dict[str, Any]:
+    severity = None if told is None else told.severity
+    if told is None or severity is None:
+        return {"severity": None}
+    return {
+        "severity": severity,
+        "severity_plots": severity_plots(told),
+        "severity_rows": severity_rows(severity),
+        "severity_levels": sorted({level.level for each in severity.figures for level in each.levels}),
     }
 
 

@@ -12,6 +12,17 @@ from counterpose_gateway.reports.reasons import why_left_out
 
 _MOST_CHOSEN = 8
 _MOST_REASONS = 3
+NO_VERDICT, NOTHING_SAID = "No verdict: ", "this run says nothing about these classifiers."
+
+
+def of_edits(line: str) -> str:
+    """What the first line of a run of edits says beside operations, which may say something."""
+    if not line.startswith(NO_VERDICT):
+        return line
+    told = line.removeprefix(NO_VERDICT).replace(
+        NOTHING_SAID, "its edits say nothing about these classifiers."
+    )
+    return told[:1].upper() + told[1:]
 
 
 def verdict_text(
@@ -39,8 +50,8 @@ def verdict_text(
         lines = ["No proposed edit survived with its control."]
     else:
         return (
-            f"No verdict: no edit of {counts['planned']} planned items survived with its control"
-            f"{_most_dropped(dropped or {})}, so this run says nothing about these classifiers."
+            f"{NO_VERDICT}no edit of {counts['planned']} planned items survived with its control"
+            f"{_most_dropped(dropped or {})}, so {NOTHING_SAID}"
         )
     lines += _chosen(interventions)
     unfinished = counts["failed"] + counts["cancelled"] + counts.get("pending", 0)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from counterpose_core.contract.findings import ClassifierVerdict
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.contract.transforms import TransformSummary
-from counterpose_gateway.methods.stress_test.summary.headline import headline
+from counterpose_gateway.methods.stress_test.summary.headline import headline, of_edits
 from counterpose_gateway.methods.stress_test.summary.verdict import STATES
 
 OPERATIONS_BACKEND = "transform"
@@ -38,7 +38,7 @@ def with_operations_beside(edits: StressTestSummary, operations: StressTestSumma
     joined = edits.model_copy(update={"transforms": told})
     backend = edits_backend(joined)
     verdicts = _worst([*edits.verdicts, *(_named(each, told) for each in operations.verdicts)])
-    own = edits.verdict.splitlines()
+    own = [of_edits(line) for line in edits.verdict.splitlines()]
     lines = [headline(verdicts), *(own[1:] if edits.verdicts else own), *operations.verdict.splitlines()]
     changes = edits.confirmation.hypotheses if edits.confirmation else 0
     changes = changes or max((each.family_size for each in edits.insights), default=0)

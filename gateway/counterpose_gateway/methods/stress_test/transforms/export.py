@@ -27,7 +27,8 @@ def operation_records(summary: StressTestSummary, items: Iterable[Item]) -> Iter
         raise InternalError("the run has no operations")
     for item, control, made in changed_images(items, plan):
         origin: Origin = "operation" if plan.given is None else "photograph"
-        yield _record(summary.run_id, item, control, control, origin)
+        if item.stage == 1:
+            yield _record(summary.run_id, item, control, control, origin)
         yield from (_record(summary.run_id, item, each, control, origin) for each in made)
 
 

@@ -36,6 +36,7 @@ class Material:
     """What one photograph gives: its mask, other photographs with theirs by operation, and what it lacks.
 
     Of pairs that were ``given``: change, level and image of each, and the image of its control.
+    ``levels`` are those of each operation that a later stage asks of each classifier; empty in the first.
     """
 
     mask: str | None = None
@@ -43,6 +44,7 @@ class Material:
     left_out: Mapping[str, str] = field(default_factory=dict)
     given: Sequence[tuple[str, int, str]] = ()
     control: str | None = None
+    levels: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, instruction: Mapping[str, Any] | None) -> Material:
@@ -79,10 +81,12 @@ class Backgrounds:
         pool: the photographs.
         is_own: whether they are the photographs of the run itself: then only those with a mask are taken,
             for the objects of others would be as right an answer.
+        is_segmented: whether a segmenter makes the masks that they lack.
     """
 
-    def __init__(self, pool: SourceTable, *, is_own: bool) -> None:
-        numbers = np.flatnonzero(pool.masked()) if is_own else np.arange(len(pool))
+    def __init__(self, pool: SourceTable, *, is_own: bool, is_segmented: bool = False) -> None:
+        is_any = is_segmented or not is_own
+        numbers = np.arange(len(pool)) if is_any else np.flatnonzero(pool.masked())
         self._pool, self._is_own = pool.take(numbers), is_own
         # Ids are digests: in their order, classes and groups are mixed.
         order, _ = self._pool.in_order_of_ids()
@@ -101,8 +105,10 @@ class Backgrounds:
             return max(units.values(), default=0) < 2
         return len(units) < 2 if other == "other-class" else sum(units.values()) < 2
 
-    def chosen(self, row: Operation, source: TableSource, seed: int) -> tuple[str, str | None] | None:
+    def chosen(self, row: Operation, source: TableSource, seed: int) -> Sequence[str | None] | None:
         """Return image and mask of the photograph for one operation on another; None if there is none.
+
+        Where a segmenter is to make the mask, the photograph's class follows.
 
         The same seed, operation and photograph choose the same one of a dataset.
         """
@@ -115,7 +121,9 @@ class Backgrounds:
         for step in range(len(places)):
             number = places[(start + step) % len(places)]
             if self._fits(number, source, row):
-                return self._pool.image(number), self._pool.mask(number)
+                mask = self._pool.mask(number)
+                is_bare = self._is_own and mask is None
+                return [self._pool.image(number), mask, *([self._pool.label(number)] if is_bare else ())]
         return None
 
     def _fits(self, number: int, source: TableSource, row: Operation) -> bool:
@@ -148,8 +156,10 @@ def fitted(
     """
     rows = [operation(name) for name in plan.operations]
     excluded = _excluded(rows, choice.excluded, classes)
-    pools = _pools(rows, sources, backgrounds)
-    has_masks = bool(sources.masked().any())
+    masked = sources.masked()
+    segmenter = None if masked.all() else plan.segmenter
+    pools = _pools(rows, sources, backgrounds, is_segmented=segmenter is not None)
+    has_masks = bool(masked.any()) or segmenter is not None
     left_out = dict(plan.left_out)
     for row in rows:
         if all(row.name in excluded.get(name, {}) for name in classes):
@@ -173,6 +183,7 @@ def fitted(
         "left_out": left_out,
         "placebos": _placebos(kept),
         "excluded": excluded,
+        "segmenter": segmenter if any(operation(name).needs_mask for name in kept) else None,
         "scaled": any(min(side, plan.size or side) != PUBLISHED_SIDE for side in sources.sides),
     }
     return plan.model_copy(update=update)
@@ -209,11 +220,11 @@ def _placebos(operations: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
 
 
 def _pools(
-    rows: Sequence[Operation], sources: SourceTable, backgrounds: SourceTable | None
+    rows: Sequence[Operation], sources: SourceTable, backgrounds: SourceTable | None, *, is_segmented: bool
 ) -> Mapping[Other, Backgrounds]:
     """Return the photographs that give backgrounds; classes are compared within the dataset only."""
     wanted = {row.other for row in rows if row.other is not None}
-    own = Backgrounds(sources, is_own=True) if wanted else None
+    own = Backgrounds(sources, is_own=True, is_segmented=is_segmented) if wanted else None
     given = None if backgrounds is None else Backgrounds(backgrounds, is_own=False)
     pools = {other: given if given is not None and other == "any" else own for other in wanted}
     return {other: pool for other, pool in pools.items() if pool is not None}
@@ -228,7 +239,8 @@ class Materials:
         self._plan, self._seed = plan, seed
         self._rows = [operation(name) for name in plan.operations]
         self._masking = [row for row in self._rows if row.needs_mask]
-        self._pools = _pools(self._rows, sources, backgrounds)
+        self._is_segmented = plan.segmenter is not None
+        self._pools = _pools(self._rows, sources, backgrounds, is_segmented=self._is_segmented)
 
     def of(self, source: TableSource) -> Material:
         """Return what one photograph gives."""
@@ -237,13 +249,13 @@ class Materials:
         for row in self._masking:
             if row.name in left_out:
                 continue
-            if source.mask is None:
+            if source.mask is None and not self._is_segmented:
                 left_out[row.name] = f"{NO_MASK}, which the image has not"
             elif row.other is not None:
                 chosen = self._pools[row.other].chosen(row, source, self._seed)
                 if chosen is None:
                     left_out[row.name] = f"{NO_OTHER[row.other]}, and there is none for the image"
                 else:
-                    others[row.name] = list(chosen)
+                    others[row.name] = chosen
         mask = source.mask if self._masking else None
         return Material(mask, others, left_out)

@@ -29,12 +29,14 @@ class OperationAnswers:
 
     ``why`` counts, by operation, why a photograph has no answer to one of its levels. ``planned`` has the
     levels of the operations that are tested; all else stands beside them. ``scaled`` and ``given`` are those
-    of the plan.
+    of the plan. ``adaptive``: whether a classifier is not asked about every image, so that an answer may not
+    be due.
     """
 
     classifier: str
     planned: Mapping[str, Sequence[int]]
     scaled: bool = False
+    adaptive: bool = False
     given: GivenPairs | None = None
     groups: dict[str, str] = field(default_factory=dict)
     pairs: dict[Image, dict[str, PredictionPair]] = field(default_factory=lambda: defaultdict(dict))
@@ -55,10 +57,20 @@ class OperationAnswers:
             self.why[name][source] = why
         for each in made:
             pair = each.predictions.get(self.classifier)
-            if pair is None:
-                self.why[each.operation][source] = each.problem or "the classifier gave no answer"
-            else:
+            if pair is not None:
                 self.pairs[each.operation, each.level][source] = pair
+            elif each.problem is not None or not self.adaptive:
+                self.why[each.operation][source] = each.problem or "the classifier gave no answer"
+
+    def forget_masks(self, sources: Iterable[str], why: str) -> None:
+        """Leave photographs out of all operations that need a mask."""
+        out = set(sources)
+        for (name, _), pairs in self.pairs.items():
+            row = OPERATIONS.get(name)
+            if row is not None and row.needs_mask:
+                for source in out & pairs.keys():
+                    del pairs[source]
+                    self.why[name][source] = why
 
     def row(self, operation: str) -> Operation | GivenChange:
         """What is told of an operation, or of a change that was given."""

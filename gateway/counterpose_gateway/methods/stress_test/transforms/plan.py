@@ -10,12 +10,14 @@ import numpy as np
 
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.classifiers import DescribeRequest
+from counterpose_core.contract.severity import SeverityPlan
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from counterpose_core.contract.transforms import TransformChoice, TransformPlan
 from counterpose_core.errors import DatasetEmpty, InternalError, InvalidRequest
-from counterpose_core.suite import Suite, TransformsSuite
+from counterpose_core.stress_test.severity.draw import full_share
+from counterpose_core.suite import SegmenterSuite, Suite, TransformsSuite
 from counterpose_core.text.imagenet_hierarchy import class_key
-from counterpose_core.transforms.table import Operation, operation
+from counterpose_core.transforms.table import LEVELS, Operation, operation
 from counterpose_gateway.methods.stress_test.transforms.given import Pairs, pairs_of
 from counterpose_gateway.methods.stress_test.transforms.material import Materials, fitted
 from counterpose_gateway.records.items import PlannedItem
@@ -56,6 +58,13 @@ def with_operations(create: StressTestCreate, suite: Suite) -> StressTestCreate:
     """
     own, edits = suite.transforms, "captioner" in suite.services
     given = create.transforms is not None and create.transforms.pairs is not None
+    adaptive = create.transforms is not None and create.transforms.severity == "adaptive"
+    if adaptive and edits and create.edits_captions:
+        raise InvalidRequest(
+            "severity 'adaptive' is for runs of operations alone, and this one edits captions, too; ask for "
+            "'grid', or leave the edits out: max_edits_per_image and lance_r_edits_per_image 0",
+            pointer="/transforms/severity",
+        )
     if create.transforms is not None and own is None and not given:
         raise InvalidRequest(
             f"the suite {suite.name!r} has no operations on images; start one that has: counterpose up "
@@ -135,7 +144,9 @@ def _is_unset(create: StressTestCreate, name: str) -> bool:
     )
 
 
-def resolved(choice: TransformChoice, own: TransformsSuite | None) -> TransformPlan:
+def resolved(
+    choice: TransformChoice, own: TransformsSuite | None, segmenter: SegmenterSuite | None = None
+) -> TransformPlan:
     """Return the operations with their levels, whether the images have what they take or not.
 
     Of given pairs, the changes follow from the images.
@@ -143,11 +154,19 @@ def resolved(choice: TransformChoice, own: TransformsSuite | None) -> TransformP
     Raises:
         InvalidRequest: an operation does not exist.
     """
+    severity = None
+    if choice.severity is not None:
+        severity = SeverityPlan(plan=choice.severity, loss=choice.severity_loss, full_share=1.0)
     if choice.pairs is not None or own is None:
-        return TransformPlan(operations={}, size=choice.size)
+        return TransformPlan(operations={}, size=choice.size, severity=severity)
     rows = [operation(name) for name in choice.operations or own.operations]
-    levels = choice.levels or list(own.levels)
-    return TransformPlan(operations={row.name: _levels(row, levels) for row in rows}, size=choice.size)
+    levels = choice.levels or (list(own.levels) if choice.severity is None else list(range(1, LEVELS + 1)))
+    return TransformPlan(
+        operations={row.name: _levels(row, levels) for row in rows},
+        size=choice.size,
+        segmenter=None if segmenter is None or choice.masks == "own" else segmenter.model,
+        severity=severity,
+    )
 
 
 def _levels(row: Operation, levels: list[int]) -> list[int]:
@@ -173,7 +192,11 @@ async def completed(
         left = second.plan(plan, choice.pairs or "", sources)
     else:
         left = await off_loop(sources, fitted, plan, choice, classes, sources, second)
-    return left.model_copy(update={"others": others})
+    severity = left.severity
+    if severity is not None and left.is_adaptive:
+        share = full_share(sources.number_of_units())
+        severity = severity.model_copy(update={"full_share": share})
+    return left.model_copy(update={"others": others, "severity": severity})
 
 
 async def further_classes(

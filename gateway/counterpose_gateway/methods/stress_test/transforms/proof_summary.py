@@ -22,6 +22,7 @@ from counterpose_gateway.methods.stress_test.summary.joined_runs import listed_r
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import OperationAnswers
 from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS
 from counterpose_gateway.methods.stress_test.transforms.sentences import operation_sentence
+from counterpose_gateway.methods.stress_test.transforms.severity.shares import share
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger
@@ -113,12 +114,18 @@ def _pairs_of(run: Run, proof: OperationProof, ledger: Ledger, before: set[str])
         return pairs
     config = StressTestConfig.model_validate(run.resolved_config)
     planned = {} if config.transforms is None else config.transforms.operations
-    answers, images = OperationAnswers(proof.classifier, planned), dict[str, str]()
+    adaptive = config.transforms is not None and config.transforms.is_adaptive
+    if adaptive:
+        # Only the half that did not choose the level is evidence, at that level.
+        planned = {proof.operation: [proof.level]}
+    answers, images = OperationAnswers(proof.classifier, planned, adaptive=adaptive), dict[str, str]()
     pairs.planned = 0
     for item in ledger.items.of(run.id, Item):
         if item.kind != OPERATIONS or proof.object_class not in ("", item.label):
             continue
-        pairs.planned += 1
+        if adaptive and share(config, item.item_group) != "tested":
+            continue
+        pairs.planned += item.stage == 1
         group = config.groups.get(item.item_group, item.item_group)
         if item.result is None or before & {group, item.source_image}:
             continue

@@ -10,8 +10,10 @@ import numpy as np
 from counterpose_core.contract.findings import ClassifierVerdict
 from counterpose_core.contract.recipes import PLACEBO
 from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.scorer import Segment
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.contract.transforms import (
+    MaskSummary,
     OperationFigure,
     OperationLevel,
     OperationState,
@@ -33,13 +35,16 @@ from counterpose_gateway.methods.stress_test.transforms.operation_answers import
     Image,
     OperationAnswers,
 )
-from counterpose_gateway.methods.stress_test.transforms.process import classes_of
+from counterpose_gateway.methods.stress_test.transforms.segments import trusted_masks, with_masks
 from counterpose_gateway.methods.stress_test.transforms.sentences import (
     beside,
     doubt,
     operation_sentence,
     too_few_right,
 )
+from counterpose_gateway.methods.stress_test.transforms.severity.answers import SeverityAnswers
+from counterpose_gateway.methods.stress_test.transforms.severity.asked import classes_of
+from counterpose_gateway.methods.stress_test.transforms.severity.summary import severity_summary
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.summaries.accounting import ends_of, wall_seconds
 
@@ -61,8 +66,13 @@ def summarize_operations(
     estimator = LanceEstimator(config.request.seed)
     planned = {} if plan is None else plan.operations
     scaled, given = (False, None) if plan is None else (plan.scaled, plan.given)
-    answered = {name: OperationAnswers(name, planned, scaled, given) for name in config.request.classifiers}
+    adaptive = plan is not None and plan.is_adaptive
+    answered = {
+        name: OperationAnswers(name, planned, scaled, adaptive, given) for name in config.request.classifiers
+    }
+    severity = None if plan is None or plan.severity is None else SeverityAnswers(config)
     states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
+    segments = dict[str, Segment | None]()
     cost, seconds, images, used = Cost(), Counter[str](), 0, set(config.excluded)
     for item in items:
         group = config.groups.get(item.item_group, item.item_group)
@@ -70,18 +80,26 @@ def summarize_operations(
         states[item.state] += 1
         if item.state == "failed":
             codes[item.code or "unknown"] += 1
+        if severity is not None:
+            severity.add(item.item_group, item.label, item.stage, item.state, item.result)
         if item.result is None:
             continue
         cost += item.result.cost
         seconds.update(item.result.service_seconds)
-        images += 1
+        images += item.stage == 1
+        segments[item.item_group] = item.result.segment
         for name, why in item.result.unanswered.items():
             missing[name][why] += 1
         for found in answered.values():
             found.labels[item.item_group] = item.label
             found.add(item.item_group, group, item.result.transformed, item.result.left_out)
-    told = _told(config, images, answered, estimator, after)
-    verdicts = [_verdict(name, told.figures, answered[name]) for name in _worst_first(config, told.figures)]
+    tests = answered if severity is None or not adaptive else severity.settled(run)
+    masks = trusted_masks(config, segments, (*answered.values(), *tests.values()), estimator)
+    told = _told(config, images, answered, tests, masks, estimator, after)
+    if severity is not None:
+        order = [(each.classifier, each.operation) for each in told.figures]
+        told = told.model_copy(update={"severity": severity_summary(severity, estimator, order)})
+    verdicts = [_verdict(name, told.figures, tests[name]) for name in _worst_first(config, told.figures)]
     return StressTestSummary(
         run_id=run.id,
         dataset=run.dataset,
@@ -116,10 +134,13 @@ def _told(
     config: StressTestConfig,
     images: int,
     answered: Mapping[str, OperationAnswers],
+    tests: Mapping[str, OperationAnswers],
+    masks: MaskSummary | None,
     estimator: LanceEstimator,
     after: int,
 ) -> TransformSummary:
-    plan, figures = config.transforms, _figures(answered, estimator, after)
+    plan = config.transforms
+    figures = [with_masks(each, masks) for each in _figures(tests, estimator, after)]
     return TransformSummary(
         images=images,
         groups=max((len(set(found.groups.values())) for found in answered.values()), default=0),
@@ -130,7 +151,8 @@ def _told(
         controls={name: _accuracy(found, CONTROL, estimator) for name, found in answered.items()},
         placebos={name: _placebo(name, found, estimator) for name, found in answered.items()},
         figures=figures,
-        classes=class_tests(answered, estimator, after=after + len(figures)),
+        classes=class_tests(tests, estimator, after=after + len(figures)),
+        masks=masks,
         left_out=({} if plan is None else plan.left_out) | _impossible(answered.values()),
         given=None if plan is None else plan.given,
         making={

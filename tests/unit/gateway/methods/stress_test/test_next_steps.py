@@ -38,6 +38,17 @@ def test_a_finding_names_the_command_that_settles_it_or_makes_its_change_in_ever
         assert f"{title}: `{command}`" in report_md(made, [finding])
 
 
+@pytest.mark.parametrize(("left", "images"), [(400, 20), (12, 12)])
+def test_a_proof_is_suggested_on_no_more_images_than_are_left(left: int, images: int) -> None:
+    finding = a_finding(state="suspected", number=2, removed="grass", added="snow", pairs=[])
+    made = with_findings(shaken(), finding).model_copy(
+        update={"pairs_left": {2: left}, "least_pairs": {2: 6}}
+    )
+    step = next_step(made, finding)
+    assert step is not None
+    assert step.command == f"counterpose prove {made.run_id[:8]} --finding 2 --images {images}"
+
+
 @pytest.mark.parametrize("state", ["breaks", "suspected", "cannot-tell", "holds"])
 def test_two_conditions_are_tested_again_by_the_run_s_own_command_on_more_images(state: str) -> None:
     ledgered = shaken()

@@ -1,0 +1,1 @@
+"""Severity of operations: levels asked adaptively, failure points, claims tested on the other half."""
