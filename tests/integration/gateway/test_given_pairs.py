@@ -200,6 +200,7 @@ async def test_levels_that_count_from_the_strongest_are_doubted(gateway: FakeGat
     ("changes", "status", "detail"),
     [
         ({"transforms": {"pairs": "pairs", "levels": [1]}}, 422, "pairs are tested alone; leave levels out"),
+        ({"transforms": {"pairs": "pairs", "severity": "adaptive"}}, 422, "ask for the severity 'grid'"),
         ({"transforms": {"pairs": "peers"}}, 404, "peers"),
         ({"confirm": False}, 422, "given pairs are tested alone; leave it out"),
         ({}, 422, "no pair of dataset 'pairs' can be tested: 1: it is of no pair (in fog-2/plate-0.png)"),
@@ -255,6 +256,16 @@ async def test_report_pages_and_exports_say_that_the_pairs_were_given(gateway: F
     assert Counter((row["shift"], row["origin"]) for row in rows) == dict.fromkeys(
         [("base", "photograph"), ("in fog 1", "photograph"), ("in fog 2", "photograph")], 24
     )
+
+
+async def test_given_levels_have_curves_of_severity(gateway: FakeGateway) -> None:
+    await uploaded(gateway, fog(gateway, 1, 2, 4, controls=True))
+    told = (await summed_up(gateway, transforms={"pairs": "pairs", "severity": "grid"})).transforms
+    assert told is not None
+    assert told.severity is not None
+    (figure,) = told.severity.figures
+    assert [(each.level, each.accuracy.estimate) for each in figure.levels] == [(1, 1.0), (2, 0.0), (4, 0.0)]
+    assert figure.loss_level.level == 2
 
 
 async def test_a_gate_classifies_given_pairs_again(gateway: FakeGateway) -> None:
