@@ -24,12 +24,12 @@ from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.bounded_mean import bounded_mean
 from counterpose_core.stress_test.confirmation import MARGIN
 from counterpose_core.stress_test.operations import LevelTest, PairedAnswers, operation_tests
-from counterpose_core.transforms.table import OPERATIONS
 from counterpose_core.types import Cost, Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.summary import unanswered_by
 from counterpose_gateway.methods.stress_test.transforms.class_findings import class_tests
 from counterpose_gateway.methods.stress_test.transforms.fresh_images import pairs_left, without
+from counterpose_gateway.methods.stress_test.transforms.given import ORIGINAL
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import (
     CONTROL,
     Image,
@@ -38,6 +38,7 @@ from counterpose_gateway.methods.stress_test.transforms.operation_answers import
 from counterpose_gateway.methods.stress_test.transforms.segments import trusted_masks, with_masks
 from counterpose_gateway.methods.stress_test.transforms.sentences import (
     beside,
+    doubt,
     operation_sentence,
     too_few_right,
 )
@@ -50,7 +51,7 @@ from counterpose_gateway.summaries.accounting import ends_of, wall_seconds
 FLIPPED = 12
 """Images that are listed of each level: those of the surest answers before."""
 
-_WORST_FIRST = {"breaks": 0, "cannot-tell": 1, "holds": 2}
+_WORST_FIRST = {"breaks": 0, "suspected": 1, "cannot-tell": 2, "holds": 3}
 
 
 def summarize_operations(
@@ -64,10 +65,10 @@ def summarize_operations(
     plan = config.transforms
     estimator = LanceEstimator(config.request.seed)
     planned = {} if plan is None else plan.operations
-    scaled = plan is not None and plan.scaled
+    scaled, given = (False, None) if plan is None else (plan.scaled, plan.given)
     adaptive = plan is not None and plan.is_adaptive
     answered = {
-        name: OperationAnswers(name, planned, scaled, adaptive) for name in config.request.classifiers
+        name: OperationAnswers(name, planned, scaled, adaptive, given) for name in config.request.classifiers
     }
     severity = None if plan is None or plan.severity is None else SeverityAnswers(config)
     states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
@@ -119,9 +120,12 @@ def summarize_operations(
         config=run.resolved_config,
         excluded_sources=len(config.excluded),
         unanswered=unanswered_by(missing, images),
-        pairs_left={} if table is None else pairs_left(told, without(table, used)),
+        # No pairs but those that were given can be made.
+        pairs_left={} if table is None or told.given else pairs_left(told, without(table, used)),
         # What is shown of a class is decided: any fresh image makes it surer.
-        least_pairs={} if told.classes is None else {each.number: 1 for each in told.classes.findings},
+        least_pairs={}
+        if told.classes is None or told.given
+        else {each.number: 1 for each in told.classes.findings},
         transforms=told,
     )
 
@@ -150,6 +154,12 @@ def _told(
         classes=class_tests(tests, estimator, after=after + len(figures)),
         masks=masks,
         left_out=({} if plan is None else plan.left_out) | _impossible(answered.values()),
+        given=None if plan is None else plan.given,
+        making={
+            name: found.making.loss(estimator.generator(f"operation/{name}/{ORIGINAL}"))
+            for name, found in answered.items()
+            if (ORIGINAL, 0) in found.pairs
+        },
     )
 
 
@@ -184,7 +194,7 @@ def _figures(
 def _figure(
     operation: str, tests: Sequence[LevelTest], found: OperationAnswers, estimator: LanceEstimator
 ) -> OperationFigure:
-    name, row = found.classifier, OPERATIONS[operation]
+    name, row = found.classifier, found.row(operation)
     levels = [
         OperationLevel(
             level=test.level,
@@ -205,7 +215,7 @@ def _figure(
     too_few = too_few_right(name, int(before.sum()), before.size)
     holds = too_few is None and all(test.is_harmless for test in tests)
     undecided: OperationState = "holds" if holds else "cannot-tell"
-    state = "breaks" if told.shown else undecided
+    state = found.shown if told.shown else undecided
     return OperationFigure(
         classifier=name,
         operation=operation,
@@ -221,7 +231,8 @@ def _figure(
         sentence=too_few
         if too_few is not None and not told.shown
         else operation_sentence(state, name, told.words, told.loss, (told.lost, images, told.gained))
-        + beside(told),
+        + beside(told)
+        + doubt(state, levels),
         levels=levels,
     )
 
@@ -240,10 +251,11 @@ def _verdict(name: str, figures: Sequence[OperationFigure], found: OperationAnsw
     counts = Counter(each.state for each in own)
     holding = "1 holds" if counts["holds"] == 1 else f"{counts['holds']} hold"
     rest = f"{holding}, {counts['cannot-tell']} cannot be decided."
-    if counts["breaks"]:
-        sentence = f"{own[0].sentence} In all {counts['breaks']} of {len(own)} operations hurt, {rest}"
-        return ClassifierVerdict(classifier=name, state="breaks", finding=None, sentence=sentence)
-    sentence = f"{name}: of {len(own)} operations on {len(found.groups)} images none is shown to hurt; {rest}"
+    kind = "operations" if found.given is None else "given changes"
+    if hurting := counts[found.shown]:
+        sentence = f"{own[0].sentence} In all {hurting} of {len(own)} {kind} hurt, {rest}"
+        return ClassifierVerdict(classifier=name, state=found.shown, finding=None, sentence=sentence)
+    sentence = f"{name}: of {len(own)} {kind} on {len(found.groups)} images none is shown to hurt; {rest}"
     state: OperationState = "cannot-tell" if counts["cannot-tell"] else "holds"
     return ClassifierVerdict(classifier=name, state=state, finding=None, sentence=sentence)
 
