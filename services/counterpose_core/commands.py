@@ -173,14 +173,12 @@ def _of_operations(choice: TransformChoice | None) -> Iterator[str]:
         yield from ("--operation", name)
     for level in choice.levels or ():
         yield from ("--level", str(level))
-    if choice.among != "dataset":
-        yield from ("--among", choice.among)
     for label, names in choice.excluded.items():
         for name in names:
             yield from ("--exclude-operation", f"{label}={name}")
-    for name in ("backgrounds", "masks", "severity", "severity_loss", "pairs"):
-        value = getattr(choice, name)
-        if value != TransformChoice.model_fields[name].default:
+    for name in ("among", "backgrounds", "masks", "severity", "severity_loss", "pairs"):
+        value: object = getattr(choice, name)
+        if value != TransformChoice.model_fields[name].get_default():
             yield from (f"--{name.replace('_', '-')}", str(value))
     yield from ("--size", NATIVE if choice.size is None else str(choice.size))
 

@@ -69,7 +69,8 @@ class StressTestEstimate(ResponseBody):
     baseline: list[ClassifierBaseline] = []
     """What each classifier answers to the first images as they are."""
     operations: int | None = None
-    """Number of images that operations make of all photographs, or null for edits alone."""
+    """Number of images that operations make of all photographs, at most where levels are asked adaptively;
+    null for edits alone."""
     operation_tests: int | None = Field(default=None, exclude_if=lambda number: number is None)
     """Number of tests of operations, which are corrected apart from the changes; absent in a run of edits or
     of operations alone, whose tests are `hypotheses`."""

@@ -17,7 +17,8 @@ from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.severity import SeverityFigure, SeveritySummary
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.suite import load_suite
-from counterpose_gateway.methods.stress_test.transforms.severity.shares import share
+from counterpose_gateway.methods.stress_test.transforms.severity.asked import share
+from counterpose_gateway.methods.stress_test.transforms.summary import summarize_operations
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.world import CLASSES, FakeWorld
@@ -274,3 +275,46 @@ async def test_edits_and_an_adaptive_plan_are_refused_together(tmp_path: Path) -
     assert answer.status_code == 422
     assert "ask for 'grid'" in answer.json()["detail"]
     assert "/transforms/severity" in answer.text
+
+
+async def test_a_proof_joins_the_half_that_did_not_choose_the_level(tmp_path: Path) -> None:
+    def lost(classifier: str, recipe: Recipe, of: int) -> bool:
+        return not (recipe.operation == "rotation" and recipe.level >= 3 and of < 6)
+
+    choice = ADAPTIVE | {"operations": ["rotation"]}
+    async with answering(tmp_path, lost) as gateway:
+        summary = await finished(gateway, 12, classifiers=["leaning"], transforms=choice, limit=20)
+        config = StressTestConfig.model_validate(summary.config)
+        items = list(gateway.ledger.items.of(summary.run_id, Item))
+        tested = {each.item_group for each in items if share(config, each.item_group) == "tested"}
+        assert summary.transforms is not None
+        (found,) = summary.transforms.figures
+        assert (found.state, found.images, found.levels[0].level) == ("cannot-tell", len(tested), 5)
+        answer = await gateway.http.post(f"/v1/runs/{summary.run_id}/findings/1/prove", json={"images": 25})
+        assert answer.status_code == 202, answer.text
+        child = StressTestConfig.model_validate(answer.json()["resolved_config"])
+        assert child.transforms is not None
+        assert (child.transforms.severity, child.transforms.operations) == (None, {"rotation": [5]})
+        await gateway.worker().work_off()
+        history = (await gateway.http.get(f"/v1/runs/{summary.run_id}/findings/1")).json()
+    assert [each["pairs"] for each in history["runs"]] == [len(tested), 25]
+
+
+async def test_of_a_run_that_is_stopped_between_its_stages_no_claim_is_tested(tmp_path: Path) -> None:
+    def wrong(classifier: str, recipe: Recipe, of: int) -> bool:
+        return of != 9 and fails(classifier, recipe, of)
+
+    async with answering(tmp_path, wrong) as gateway:
+        summary = await finished(gateway, 12)
+        run = gateway.ledger.runs.get(summary.run_id)
+        first = [each for each in gateway.ledger.items.of(run.id, Item) if each.stage == 1]
+    assert run.stage == 2
+    config = StressTestConfig.model_validate(summary.config)
+    for stopped in (run.model_copy(update={"stage": 1, "state": "cancelled"}), run):
+        later = [] if stopped.stage == 1 else [first[0].model_copy(update={"stage": 2, "state": "cancelled"})]
+        told = summarize_operations(stopped, [*first, *later], config).transforms
+        assert told is not None
+        # What bisection asked of that half is not what the others would answer.
+        assert told.figures == []
+        assert told.severity is not None
+        assert told.severity.figures

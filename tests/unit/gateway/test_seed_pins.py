@@ -31,7 +31,7 @@ from counterpose_gateway.methods.shift_benchmark import images
 from counterpose_gateway.methods.stress_test import division, groups
 from counterpose_gateway.methods.stress_test.confirm import captioned
 from counterpose_gateway.methods.stress_test.screen import draws, items, lance_r, proposals
-from counterpose_gateway.methods.stress_test.transforms.severity import shares
+from counterpose_gateway.methods.stress_test.transforms.severity import asked as severity
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.records.sources import NewSource
@@ -225,7 +225,7 @@ def severity_shares() -> None:
     plan = Named(is_adaptive=True, severity=Named(full_share=0.1))
     config = Named(transforms=plan, groups={"b": "group"}, request=CREATE)
     for source in ("a", "b"):
-        shares.share(config, source)
+        severity.share(config, source)
 
 
 def chosen_tokens() -> list[int]:
@@ -278,7 +278,7 @@ SITES: dict[str, Site] = {
     "stress_test/division": lambda: derived(division, lambda: division.in_drawn_order(["a", "b"], SEED)),
     "stress_test/draws": noise_of_kinds,
     "stress_test/groups": copies,
-    "stress_test/severity": lambda: derived(shares, severity_shares),
+    "stress_test/severity": lambda: derived(severity, severity_shares),
     "stress_test/items": lambda: generators(
         lambda: items.slots_per_type(stress_test_request(seed=SEED, max_edits_per_image=7), "source-a")
     ),

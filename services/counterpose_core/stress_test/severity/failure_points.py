@@ -35,11 +35,6 @@ def failure_place(levels: Sequence[int], right: Mapping[int, bool]) -> int | Non
     return _walk(levels, right)[0]
 
 
-def first_failure(right: Sequence[bool]) -> int:
-    """Return the place of the least level that is wrong, of all levels; their number where none is."""
-    return next((place for place, each in enumerate(right) if not each), len(right))
-
-
 def _walk(levels: Sequence[int], right: Mapping[int, bool]) -> tuple[int | None, int | None]:
     """Return the place of the failure, or the place of the level to ask."""
     first, last = 0, len(levels)

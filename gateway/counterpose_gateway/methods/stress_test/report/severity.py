@@ -11,7 +11,7 @@ from counterpose_core.types import Estimate
 from counterpose_gateway.reports.plots import Scale
 
 WIDTH, HEIGHT = 420.0, 200.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 408.0, 10.0, 160.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 50.0, 408.0, 10.0, 160.0
 _QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 

@@ -15,8 +15,7 @@ from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.transforms.given import ORIGINAL
 from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
 from counterpose_gateway.methods.stress_test.transforms.segments import segmented
-from counterpose_gateway.methods.stress_test.transforms.severity.asked import Asked, Made
-from counterpose_gateway.methods.stress_test.transforms.severity.shares import has_every_level
+from counterpose_gateway.methods.stress_test.transforms.severity.asked import Asked, Made, share
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls
 
@@ -81,7 +80,7 @@ async def answer_operations(
     if material.levels:
         wanted = {name: {IDENTITY: [0], **levels} for name, levels in material.levels.items()}
         await asked.ask({name: _among(recipes, levels) for name, levels in wanted.items()})
-    elif has_every_level(config, item.item_group):
+    elif share(config, item.item_group) == "full":
         await asked.ask(dict.fromkeys(names, recipes))
     else:
         tested = _among(recipes, {} if config.transforms is None else config.transforms.operations)

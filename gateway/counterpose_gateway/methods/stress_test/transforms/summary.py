@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -44,7 +45,7 @@ from counterpose_gateway.methods.stress_test.transforms.sentences import (
 )
 from counterpose_gateway.methods.stress_test.transforms.severity.answers import SeverityAnswers
 from counterpose_gateway.methods.stress_test.transforms.severity.asked import classes_of
-from counterpose_gateway.methods.stress_test.transforms.severity.summary import severity_summary
+from counterpose_gateway.methods.stress_test.transforms.severity.summary import with_severity
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.summaries.accounting import ends_of, wall_seconds
 
@@ -52,6 +53,37 @@ FLIPPED = 12
 """Images that are listed of each level: those of the surest answers before."""
 
 _WORST_FIRST = {"breaks": 0, "suspected": 1, "cannot-tell": 2, "holds": 3}
+
+
+@dataclass
+class _Counts:
+    """What a run's items count and cost; ``used`` are the images and groups that a proof may not take."""
+
+    used: set[str]
+    states: Counter[str] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
+    missing: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    segments: dict[str, Segment] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
+    seconds: Counter[str] = field(default_factory=Counter)
+    images: int = 0
+
+    def take(self, item: Item, group: str) -> None:
+        """Count one item."""
+        self.used |= {item.item_group, item.source_image, group}
+        self.states[item.state] += 1
+        if item.state == "failed":
+            self.codes[item.code or "unknown"] += 1
+        if item.result is None:
+            return
+        self.cost += item.result.cost
+        self.seconds.update(item.result.service_seconds)
+        # A later stage asks more of the same images.
+        self.images += item.stage == 1
+        if item.result.segment is not None:
+            self.segments[item.item_group] = item.result.segment
+        for name, why in item.result.unanswered.items():
+            self.missing[name][why] += 1
 
 
 def summarize_operations(
@@ -66,39 +98,24 @@ def summarize_operations(
     estimator = LanceEstimator(config.request.seed)
     planned = {} if plan is None else plan.operations
     scaled, given = (False, None) if plan is None else (plan.scaled, plan.given)
-    adaptive = plan is not None and plan.is_adaptive
-    answered = {
-        name: OperationAnswers(name, planned, scaled, adaptive, given) for name in config.request.classifiers
-    }
     severity = None if plan is None or plan.severity is None else SeverityAnswers(config)
-    states, codes, missing = Counter[str](), Counter[str](), defaultdict[str, Counter[str]](Counter)
-    segments = dict[str, Segment | None]()
-    cost, seconds, images, used = Cost(), Counter[str](), 0, set(config.excluded)
+    names = config.request.classifiers if severity is None else ()
+    answered = {name: OperationAnswers(name, planned, scaled, given=given) for name in names}
+    counts = _Counts(set(config.excluded))
     for item in items:
         group = config.groups.get(item.item_group, item.item_group)
-        used |= {item.item_group, item.source_image, group}
-        states[item.state] += 1
-        if item.state == "failed":
-            codes[item.code or "unknown"] += 1
+        counts.take(item, group)
         if severity is not None:
             severity.add(item.item_group, item.label, item.stage, item.state, item.result)
-        if item.result is None:
-            continue
-        cost += item.result.cost
-        seconds.update(item.result.service_seconds)
-        images += item.stage == 1
-        segments[item.item_group] = item.result.segment
-        for name, why in item.result.unanswered.items():
-            missing[name][why] += 1
         for found in answered.values():
-            found.labels[item.item_group] = item.label
-            found.add(item.item_group, group, item.result.transformed, item.result.left_out)
-    tests = answered if severity is None or not adaptive else severity.settled(run)
-    masks = trusted_masks(config, segments, (*answered.values(), *tests.values()), estimator)
-    told = _told(config, images, answered, tests, masks, estimator, after)
-    if severity is not None:
-        order = [(each.classifier, each.operation) for each in told.figures]
-        told = told.model_copy(update={"severity": severity_summary(severity, estimator, order)})
+            if item.result is not None:
+                found.labels[item.item_group] = item.label
+                found.add(item.item_group, group, item.result.transformed, item.result.left_out)
+    answered = answered if severity is None else severity.chosen()
+    masks = trusted_masks(config, counts.segments, answered.values(), estimator)
+    tests = answered if severity is None else severity.tests(run)
+    told = _told(config, counts.images, answered, tests, masks, estimator, after)
+    told = told if severity is None else with_severity(told, severity, estimator)
     verdicts = [_verdict(name, told.figures, tests[name]) for name in _worst_first(config, told.figures)]
     return StressTestSummary(
         run_id=run.id,
@@ -110,18 +127,18 @@ def summarize_operations(
         models={},
         edit_types={},
         insights=[],
-        counts=ends_of(states),
+        counts=ends_of(counts.states),
         **{"yield": {}},
         dropped={},
-        failed_codes=dict(codes),
-        cost=cost,
-        service_seconds=dict(sorted(seconds.items())),
+        failed_codes=dict(counts.codes),
+        cost=counts.cost,
+        service_seconds=dict(sorted(counts.seconds.items())),
         wall_s=wall_seconds(run),
         config=run.resolved_config,
         excluded_sources=len(config.excluded),
-        unanswered=unanswered_by(missing, images),
+        unanswered=unanswered_by(counts.missing, counts.images),
         # No pairs but those that were given can be made.
-        pairs_left={} if table is None or told.given else pairs_left(told, without(table, used)),
+        pairs_left={} if table is None or told.given else pairs_left(told, without(table, counts.used)),
         # What is shown of a class is decided: any fresh image makes it surer.
         least_pairs={}
         if told.classes is None or told.given
@@ -246,7 +263,7 @@ def _worst_first(config: StressTestConfig, figures: Sequence[OperationFigure]) -
 def _verdict(name: str, figures: Sequence[OperationFigure], found: OperationAnswers) -> ClassifierVerdict:
     own = [each for each in figures if each.classifier == name]
     if not own:
-        sentence = f"{name} has no image that is answered yet."
+        sentence = f"{name} has no operation that is tested yet."
         return ClassifierVerdict(classifier=name, state="test-unfit", finding=None, sentence=sentence)
     counts = Counter(each.state for each in own)
     holding = "1 holds" if counts["holds"] == 1 else f"{counts['holds']} hold"

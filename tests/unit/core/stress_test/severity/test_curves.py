@@ -71,6 +71,9 @@ def test_what_the_order_gets_wrong_is_added_with_its_own_uncertainty() -> None:
     assert (told.high or 0.0) - (told.low or 0.0) > (truth.high or 0.0) - (truth.low or 0.0)
     assert some.accuracy(0, drawn()) == every.accuracy(0, drawn())
     assert some.pseudo_values()[:, 5].mean() == pytest.approx(told.estimate)
+    loss = some.loss(4, drawn())
+    assert loss.estimate == pytest.approx(before.mean() - (told.estimate or 0.0))
+    assert (loss.low or 0.0) < before.mean() - right[:, 4].mean() < (loss.high or 0.0)
 
 
 def test_frames_of_one_photograph_count_once() -> None:

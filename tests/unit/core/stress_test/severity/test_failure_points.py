@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from counterpose_core.stress_test.severity.failure_points import failure_place, first_failure, next_level
+from counterpose_core.stress_test.severity.failure_points import failure_place, next_level
 
 
 def bisected(levels: Sequence[int], place: int) -> tuple[int | None, int]:
@@ -36,9 +36,3 @@ def test_a_point_is_open_until_the_levels_around_it_are_answered() -> None:
     assert failure_place(levels, {3: True, 5: False, 4: True}) == 4
     # Levels that the tree does not ask say nothing.
     assert failure_place(levels, {1: True, 2: True}) is None
-
-
-def test_the_first_failure_of_a_full_grid_is_the_least_level_that_is_wrong() -> None:
-    assert first_failure([True, False, True, False]) == 1
-    assert first_failure([True, True]) == 2
-    assert first_failure([]) == 0

@@ -68,7 +68,7 @@ def test_alexnet_s_published_errors_have_a_mean_corruption_error_of_one() -> Non
     clean = np.array([ALEXNET_CLEAN])
     assert relative_corruption_errors(errors, clean, list(ALEXNET)) == pytest.approx([1.0])
     # In another order of the corruptions, the same.
-    names = list(reversed(ALEXNET))
+    names = list(ALEXNET)[::-1]
     assert corruption_errors(np.array([[ALEXNET[name] for name in names]]), names) == pytest.approx([1.0])
 
 

@@ -23,7 +23,7 @@ from counterpose_core.transforms.table import Operation
 from counterpose_core.types import ItemState
 from counterpose_gateway.methods.stress_test.transforms.given import GivenChange
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import CONTROL, OperationAnswers
-from counterpose_gateway.methods.stress_test.transforms.severity.shares import share
+from counterpose_gateway.methods.stress_test.transforms.severity.asked import share
 
 Key = tuple[str, str]
 """A classifier and an operation."""
@@ -114,6 +114,13 @@ class SeverityAnswers:
             found[key] = claimed_level(answers.levels, by_level, loss, len(self.keys))
         return found
 
+    def chosen(self) -> dict[str, OperationAnswers]:
+        """All answers of each classifier, once what the later stage asked for has been chosen by them."""
+        if self.plan.is_adaptive:
+            # Kept, whatever is left out of the answers afterwards.
+            _ = self.claims
+        return self.every
+
     def levels(self, key: Key) -> tuple[LevelAnswers, list[str]]:
         """The answers to an operation's levels, and the images that they are of."""
         return self._read(self.every, key, in_full=self.in_full(key))
@@ -141,11 +148,14 @@ class SeverityAnswers:
         whole_all = np.array(full, dtype=np.bool_)
         return LevelAnswers.of(levels, units.astype(np.intp), before_all, rows, whole_all), sources
 
-    def settled(self, run: Run) -> dict[str, OperationAnswers]:
-        """The answers that claims are tested on, or none while some of the tested half are still to come.
+    def tests(self, run: Run) -> dict[str, OperationAnswers]:
+        """The answers that findings are tested on: all of a grid, else those of the half that chose nothing.
 
-        Those that bisection asked beforehand are answered otherwise than the others.
+        None while some of that half are still to come: those that bisection asked are answered otherwise than
+        the others.
         """
+        if not self.plan.is_adaptive:
+            return self.every
         is_planned = run.stage > 1 or run.state in ("completed", "completed_with_failures")
         if is_planned and not self.open:
             return self.tested()

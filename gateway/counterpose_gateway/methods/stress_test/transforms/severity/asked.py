@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.recipes import Recipe
 from counterpose_core.contract.runs import PredictionPair, TransformedImage
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BackendError, CounterposeError
+from counterpose_core.stress_test.severity.draw import Share, share_of
 from counterpose_core.stress_test.severity.failure_points import next_level
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls, together
+from counterpose_gateway.runs.seeds import derive_seed
 from counterpose_gateway.steps.predictions import Answers, classify_images, prediction_pair
 
 IMAGES_A_CALL = 32
@@ -26,6 +30,16 @@ def classes_of(config: StressTestConfig, classifier: str) -> list[str]:
     """The classes that a classifier may answer: the dataset's, and its own besides if they are asked for."""
     others = {} if config.transforms is None else config.transforms.others
     return [*config.classes, *others.get(classifier, ())]
+
+
+def share(config: StressTestConfig, source: str) -> Share:
+    """Return what becomes of an image, the same for all of its group; `full` where nothing is adaptive."""
+    plan = config.transforms
+    if plan is None or plan.severity is None or not plan.is_adaptive:
+        return "full"
+    group = config.groups.get(source, source)
+    generator = np.random.default_rng(derive_seed(config.request.seed, "severity", group))
+    return share_of(generator, plan.severity.full_share)
 
 
 @dataclass(frozen=True)
@@ -61,11 +75,12 @@ class Asked:
         alike: dict[tuple[Recipe, ...], list[str]] = {}
         for name, recipes in wanted.items():
             alike.setdefault(tuple(recipes), []).append(name)
-        # One set of images at a time: together they are what a lease is renewed between.
-        for recipes, names in alike.items():
-            for first in range(0, len(recipes), IMAGES_A_CALL):
-                part = recipes[first : first + IMAGES_A_CALL]
-                self._take(part, await self._spared(names, [str(each) for each in part]))
+        await together(self._ask_each(names, recipes) for recipes, names in alike.items())
+
+    async def _ask_each(self, names: Sequence[str], recipes: Sequence[Recipe]) -> None:
+        for first in range(0, len(recipes), IMAGES_A_CALL):
+            part = recipes[first : first + IMAGES_A_CALL]
+            self._take(part, await self._spared(names, [str(each) for each in part]))
 
     async def bisect(self, levels: Mapping[str, Sequence[Recipe]]) -> None:
         """Ask each classifier that is right on the control for as few levels as find where it fails.

@@ -18,6 +18,7 @@ from counterpose_core.contract.severity import (
     SeverityLevel,
     SeveritySummary,
 )
+from counterpose_core.contract.transforms import TransformSummary
 from counterpose_core.errors import InternalError
 from counterpose_core.statistics.bootstrap import Floats
 from counterpose_core.statistics.bounded_mean import bounded_mean
@@ -42,13 +43,21 @@ from counterpose_gateway.methods.stress_test.transforms.severity.sentences impor
 Read = tuple[LevelAnswers, list[str]]
 
 
-def severity_summary(
+def with_severity(
+    told: TransformSummary, answers: SeverityAnswers, estimator: LanceEstimator
+) -> TransformSummary:
+    """Add where images fail, for each classifier and operation, in the order of the findings."""
+    order = [(each.classifier, each.operation) for each in told.figures]
+    return told.model_copy(update={"severity": _severity_summary(answers, estimator, order)})
+
+
+def _severity_summary(
     answers: SeverityAnswers, estimator: LanceEstimator, order: Sequence[Key]
 ) -> SeveritySummary:
-    """Sum up where images fail, for each classifier and operation, those of findings first."""
     plan = answers.plan
     if plan.severity is None:
         raise InternalError("the run does not ask for severity")
+    # Those without a finding come last.
     read = {key: answers.levels(key) for key in dict.fromkeys([*order, *answers.keys])}
     read = {key: found for key, found in read.items() if found[1]}
     figures = [_figure(key, found[0], answers, estimator) for key, found in read.items()]
@@ -186,7 +195,8 @@ def _mean_errors(
             continue
         errors = np.stack([1.0 - each[:, 1:].mean(axis=1) for each in values.values()], axis=1)
         clean = 1.0 - next(iter(values.values()))[:, 0]
-        spread = 1.0 if plan.severity is None else 1.0 / plan.severity.full_share
+        # A value has the corrections of the images with every level, each as often as there are others.
+        spread = 2.0 / plan.severity.full_share if plan.is_adaptive and plan.severity else 0.0
         generator = estimator.generator(f"severity/{name}/error")
         if why is None:
             figure = corruption_errors(errors, list(values))
@@ -200,7 +210,7 @@ def _mean_errors(
                 )
             )
         else:
-            mean = bounded_mean(errors.mean(axis=1), generator, bounds=(1.0 - spread, spread))
+            mean = bounded_mean(errors.mean(axis=1), generator, bounds=(-spread, 1.0 + spread))
             figures.append(MeanErrorFigure(classifier=name, name="mean error", figure=_inside(mean)))
     return figures, why
 
@@ -220,6 +230,8 @@ def _why_no_mce(name: str, answers: SeverityAnswers) -> str | None:
     if plan.scaled:
         return "it takes images of 224 pixels, and the levels are scaled to others"
     known, classes = hierarchy().meant, classes_of(answers.config, name)
-    if len(classes) != CLASSES or len({known.get(each.casefold(), each) for each in classes}) != CLASSES:
-        return f"it takes the {CLASSES} classes of ImageNet, and {name} answers among {len(classes)}"
+    of_imagenet = len({known[each.casefold()] for each in classes if each.casefold() in known})
+    if not of_imagenet == len(classes) == CLASSES:
+        asked = f"{of_imagenet} of these among {len(classes)}"
+        return f"it takes the {CLASSES} classes of ImageNet, and {name} answers {asked}"
     return None
