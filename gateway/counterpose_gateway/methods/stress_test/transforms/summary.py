@@ -63,7 +63,7 @@ class _Counts:
     states: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
     missing: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    segments: dict[str, Segment] = field(default_factory=dict)
+    segments: dict[str, Segment | None] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     seconds: Counter[str] = field(default_factory=Counter)
     images: int = 0
@@ -80,8 +80,7 @@ class _Counts:
         self.seconds.update(item.result.service_seconds)
         # A later stage asks more of the same images.
         self.images += item.stage == 1
-        if item.result.segment is not None:
-            self.segments[item.item_group] = item.result.segment
+        self.segments[item.item_group] = item.result.segment
         for name, why in item.result.unanswered.items():
             self.missing[name][why] += 1
 
