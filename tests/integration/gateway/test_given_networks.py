@@ -41,6 +41,9 @@ class Networks(FakeClassifiers):
     async def classify(self, request: contract.ClassifyRequest) -> contract.ClassifyResponse:
         return await asyncio.to_thread(self.engine.classify, request)
 
+    async def list_classifiers(self) -> contract.ClassifierList:
+        return self.engine.list_classifiers()
+
     async def describe(self, request: contract.DescribeRequest) -> contract.ClassifierDescription:
         return await asyncio.to_thread(self.engine.describe, request)
 
@@ -80,7 +83,7 @@ def tabled(path: Path, rows: Iterable[tuple[object, ...]]) -> Path:
     return path
 
 
-async def tested(gateway: FakeGateway, folder: Path, name: str, **settings: Any) -> StressTestSummary:
+async def summed_up(gateway: FakeGateway, folder: Path, name: str, **settings: Any) -> StressTestSummary:
     client = AsyncClient(http=gateway.http)
     if not any(each.name == name for each in (await client.datasets.list()).datasets):
         await client.datasets.upload(folder, name=name)
@@ -102,7 +105,7 @@ async def test_an_exported_run_read_back_as_pairs_has_the_same_figures(
     for number, scene in enumerate(scenes(48, seed=5)):
         written(tmp_path / f"own/{scene.object_class}/{number}.png", scene)
     chosen = {"operations": ["gaussian-blur", "darker"], "levels": [1, 3, 5]}
-    first = await tested(gateway, tmp_path / "own", "own", transforms=chosen)
+    first = await summed_up(gateway, tmp_path / "own", "own", transforms=chosen)
     out = tmp_path / "exported"
     for name, data in (await files_of(gateway, first.run_id, "imagefolder")).items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +119,7 @@ async def test_an_exported_run_read_back_as_pairs_has_the_same_figures(
     ]  # fmt: skip
     client = AsyncClient(http=gateway.http)
     await client.datasets.upload_pairs(tabled(out / "pairs.csv", rows), of=out / "base", name="pairs")
-    again = await tested(gateway, out / "base", "base", transforms={"pairs": "pairs"})
+    again = await summed_up(gateway, out / "base", "base", transforms={"pairs": "pairs"})
 
     def compared(summary: StressTestSummary) -> dict[tuple[str, str], object]:
         return {
@@ -173,7 +176,7 @@ async def measured(
     await client.datasets.upload_pairs(
         tabled(folder / "pairs.csv", rows), of=folder / "day", name=f"{name}-pairs"
     )
-    summary = await tested(gateway, folder / "day", name, transforms={"pairs": f"{name}-pairs"})
+    summary = await summed_up(gateway, folder / "day", name, transforms={"pairs": f"{name}-pairs"})
     fresh = scenes(counts[1], seed + 10_000)
     return [
         (each.classifier, each, await losses(gateway, fresh, change, each.classifier))

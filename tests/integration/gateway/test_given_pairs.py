@@ -265,6 +265,7 @@ async def test_given_levels_have_curves_of_severity(gateway: FakeGateway) -> Non
     assert told.severity is not None
     (figure,) = told.severity.figures
     assert [(each.level, each.accuracy.estimate) for each in figure.levels] == [(1, 1.0), (2, 0.0), (4, 0.0)]
+    # Interpolated from level 1 on, which loses nothing.
     assert figure.loss_level.level == pytest.approx(1.1)
 
 

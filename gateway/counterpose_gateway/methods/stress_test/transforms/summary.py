@@ -136,12 +136,9 @@ def summarize_operations(
         config=run.resolved_config,
         excluded_sources=len(config.excluded),
         unanswered=unanswered_by(counts.missing, counts.images),
-        # No pairs but those that were given can be made.
-        pairs_left={} if table is None or told.given else pairs_left(told, without(table, counts.used)),
+        pairs_left={} if table is None else pairs_left(told, without(table, counts.used)),
         # What is shown of a class is decided: any fresh image makes it surer.
-        least_pairs={}
-        if told.classes is None or told.given
-        else {each.number: 1 for each in told.classes.findings},
+        least_pairs={} if told.classes is None else {each.number: 1 for each in told.classes.findings},
         transforms=told,
     )
 
@@ -269,7 +266,8 @@ def _verdict(name: str, figures: Sequence[OperationFigure], found: OperationAnsw
     rest = f"{holding}, {counts['cannot-tell']} cannot be decided."
     kind = "operations" if found.given is None else "given changes"
     if hurting := counts[found.shown]:
-        sentence = f"{own[0].sentence} In all {hurting} of {len(own)} {kind} hurt, {rest}"
+        hurt = "hurt" if found.shown == "breaks" else "are suspected"
+        sentence = f"{own[0].sentence} In all {hurting} of {len(own)} {kind} {hurt}, {rest}"
         return ClassifierVerdict(classifier=name, state=found.shown, finding=None, sentence=sentence)
     sentence = f"{name}: of {len(own)} {kind} on {len(found.groups)} images none is shown to hurt; {rest}"
     state: OperationState = "cannot-tell" if counts["cannot-tell"] else "holds"
