@@ -84,7 +84,7 @@ class RowsLeftOut(ResponseBody):
     """Rows of a table of pairs that are not tested, for one reason."""
 
     reason: str
-    """Why."""
+    """Why they are not tested."""
     number: int
     """Number of them."""
     names: list[str]

@@ -263,7 +263,9 @@ def test_every_public_method_is_in_the_tables() -> None:
     jobs = {"jobs.cancel", "jobs.get", "jobs.list", "jobs.submit"}
     ends = {"datasets.expire", "datasets.delete"}
     webhooks = {"webhooks.create", "webhooks.delete", "webhooks.get", "webhooks.list"}
-    several = {"datasets.upload", "stress_tests.apply"} | imports | jobs | webhooks | ends
+    several = (
+        {"datasets.upload", "datasets.upload_pairs", "stress_tests.apply"} | imports | jobs | webhooks | ends
+    )
     found = {
         f"{resource}.{name}"
         for resource in RESOURCES
