@@ -24,7 +24,7 @@ import os, time
 import numpy as np
 
 def darker(image, change, level, seed):
-    return image if change is None else (image * (1.0 - 0.2 * level)).astype(np.uint8)
+    return image if change is None else (image * (1.0 - 0.25 * level)).astype(np.uint8)
 
 def alone(image, change, level, seed):
     if change is None:
@@ -77,7 +77,7 @@ def test_a_function_makes_each_level_and_a_control_that_the_table_names(folder: 
         ("cat/1.png", "dark", "1"), ("cat/1.png", "dark", "3"),
     ]  # fmt: skip
     pixels = np.asarray(Image.open(folder / "made" / rows[1]["counterfactual"]))
-    assert (pixels == (0, 40, 40)).all()
+    assert (pixels == (0, 25, 25)).all()
     assert (np.asarray(Image.open(folder / "made" / rows[1]["control"])) == (0, 100, 100)).all()
     # Each source once with its control, and at two levels.
     assert len(pairs_in(made.table, folder / "photographs")) == 6
