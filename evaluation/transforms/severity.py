@@ -22,7 +22,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from counterpose_core.stress_test.severity.curves import LevelAnswers, loss_level, monotonicity
-from counterpose_core.stress_test.severity.draw import full_share
+from counterpose_core.stress_test.severity.draw import claimed_level, full_share
 from counterpose_core.stress_test.severity.failure_points import next_level
 from counterpose_core.stress_test.severity.ranks import ranks_by_level
 from counterpose_core.types import Estimate
@@ -30,8 +30,8 @@ from evaluation.paths import RESULTS
 
 LEVELS = (1, 2, 3, 4, 5)
 LOSS = 0.1
-CLAIMED = 4
-"""The level that is claimed: one that bisection seldom asks, so that a claim costs most."""
+TESTS = 20
+"""Operations of the run, over which the level of a claim looks ahead to be corrected."""
 SEED = 20_386
 Flags = npt.NDArray[np.bool_]
 
@@ -97,7 +97,7 @@ _INFERRED = LevelAnswers.of(
     LEVELS, np.arange(64), _PATTERNS[:, 0], [*_ASKED], np.zeros(64, dtype=np.bool_)
 ).inferred
 _QUESTIONS = np.array([len(own) for own in _ASKED])
-_CLAIM = np.array([CLAIMED not in own for own in _ASKED])
+_UNASKED = np.array([[level not in own for level in LEVELS] for own in _ASKED])
 
 
 def planned(
@@ -114,7 +114,9 @@ def planned(
     if full.any() and monotonicity(told).is_rejected:
         return every, every, right.size, True
     # The claim's level is asked of the tested half beside.
-    used = np.where(full, len(LEVELS), _QUESTIONS[code] + (_CLAIM[code] & tested))
+    losses = dict(zip(LEVELS, told.losses(~tested).T, strict=True))
+    claimed = LEVELS.index(claimed_level(LEVELS, losses, LOSS, TESTS))
+    used = np.where(full, len(LEVELS), _QUESTIONS[code] + (_UNASKED[code, claimed] & tested))
     return told, every, int(used.sum()), False
 
 

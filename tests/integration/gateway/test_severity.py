@@ -149,6 +149,9 @@ async def test_a_claim_is_tested_on_the_half_that_did_not_choose_its_level(tmp_p
         summary = await finished(gateway, per_class=40)
         config = StressTestConfig.model_validate(summary.config)
         items = list(gateway.ledger.items.of(summary.run_id, Item))
+        page = (await gateway.http.get(f"/v1/runs/{summary.run_id}/report")).text
+    # Images of both stages are shown, before and after.
+    assert page.count("<symbol id=") == 6
     tested = {each.source_image for each in items if share(config, each.item_group) == "tested"}
     later = {each.source_image for each in items if each.stage == 2}
     assert later == {image for image in tested if number(image) == 9}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -81,7 +81,10 @@ def operations_context(
     }
     # All items of a run are read only where some are shown.
     read = items if wanted else ()
-    found = {item.item_group: item for item in read if item.item_group in wanted and item.result is not None}
+    found: dict[str, list[Item]] = {}
+    for item in read:
+        if item.item_group in wanted and item.result is not None:
+            found.setdefault(item.item_group, []).append(item)
     breaking = [each for each in figures if each.state in HURTING]
     return {
         "told": told,
@@ -126,7 +129,9 @@ def shade(level: OperationLevel) -> int:
     return sum((level.loss.estimate or 0.0) >= least for least in SHADES)
 
 
-def _photographs(figure: OperationFigure, items: Mapping[str, Item], album: Album, run: str) -> list[Shown]:
+def _photographs(
+    figure: OperationFigure, items: Mapping[str, Sequence[Item]], album: Album, run: str
+) -> list[Shown]:
     level = figure.headline
     return [
         shown
@@ -135,9 +140,16 @@ def _photographs(figure: OperationFigure, items: Mapping[str, Item], album: Albu
     ]
 
 
-def _shown(item: Item, figure: OperationFigure, level: int, album: Album, run: str) -> Shown | None:
-    made = () if item.result is None else item.result.transformed
-    of = {(each.operation, each.level): each for each in made}
+def _shown(
+    items: Sequence[Item], figure: OperationFigure, level: int, album: Album, run: str
+) -> Shown | None:
+    """The photograph with and without the operation; a later stage may have asked more of it."""
+    of: dict[tuple[str, int], TransformedImage] = {}
+    for each in (image for item in items if item.result is not None for image in item.result.transformed):
+        # The answers of the figure's own classifier, where an image was asked about twice.
+        if figure.classifier in each.predictions:
+            of.setdefault((each.operation, each.level), each)
+    item = items[0]
     control, changed = of.get((IDENTITY, 0)), of.get((figure.operation, level))
     if control is None or changed is None:
         return None

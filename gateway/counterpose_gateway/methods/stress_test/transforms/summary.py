@@ -166,7 +166,7 @@ def _told(
         figures=figures,
         classes=class_tests(tests, estimator, after=after + len(figures)),
         masks=masks,
-        left_out=({} if plan is None else plan.left_out) | _impossible(answered.values()),
+        left_out=({} if plan is None else plan.left_out) | _impossible(tests.values()),
         given=None if plan is None else plan.given,
         making={
             name: found.making.loss(estimator.generator(f"operation/{name}/{ORIGINAL}"))

@@ -148,7 +148,7 @@ def test_a_claim_is_made_of_the_easiest_level_that_the_other_half_would_show() -
 
 
 def test_a_tenth_gets_every_level_and_half_is_kept_for_tests() -> None:
-    assert [full_share(n) for n in (10_000, 100, 40, 10, 0)] == [0.1, 0.1, 0.25, 0.5, 0.5]
+    assert [full_share(n) for n in (10_000, 200, 50, 8, 0)] == [0.1, 0.1, 0.2, 0.5, 0.5]
     shares = [share_of(drawn(seed), 0.1) for seed in range(2000)]
     assert 150 < shares.count("full") < 250
     assert 900 < shares.count("tested") < 1100
