@@ -97,7 +97,8 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
     """
     lines = summary.verdict.splitlines()
     told = summary.transforms
-    operations = [] if told is None else [each for each in told.findings if each.state == "breaks"]
+    shown = ("breaks", "suspected")
+    operations = [] if told is None else [each for each in told.findings if each.state in shown]
     parts = [
         f"# {_plain(lines[0])}",
         "",
