@@ -24,7 +24,7 @@ import os, time
 import numpy as np
 
 def darker(image, change, level, seed):
-    return image if change is None else (image * (1.0 - 0.25 * level)).astype(np.uint8)
+    return image if change is None else (image * (1.0 - 0.2 * level)).astype(np.uint8)
 
 def alone(image, change, level, seed):
     if change is None:
@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made_by(folder: Path, function: str, limit: int | None = 2, **changes: Any) -> own_editor.MadePairs:
-    asked = {"changes": {"dark": [1, 3]}} | changes
+    asked = {"changes": {"dark": [1, 2]}} | changes
     editor = f"py:fogs:{function}"
     return make_pairs(folder / "photographs", editor=editor, out=folder / "made", limit=limit, **asked)
 
@@ -73,11 +73,11 @@ def test_a_function_makes_each_level_and_a_control_that_the_table_names(folder: 
     with made.table.open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["source"], row["change"], row["level"]) for row in rows] == [
-        ("cat/0.png", "dark", "1"), ("cat/0.png", "dark", "3"),
-        ("cat/1.png", "dark", "1"), ("cat/1.png", "dark", "3"),
+        ("cat/0.png", "dark", "1"), ("cat/0.png", "dark", "2"),
+        ("cat/1.png", "dark", "1"), ("cat/1.png", "dark", "2"),
     ]  # fmt: skip
     pixels = np.asarray(Image.open(folder / "made" / rows[1]["counterfactual"]))
-    assert (pixels == (0, 25, 25)).all()
+    assert (pixels == (0, 60, 60)).all()
     assert (np.asarray(Image.open(folder / "made" / rows[1]["control"])) == (0, 100, 100)).all()
     # Each source once with its control, and at two levels.
     assert len(pairs_in(made.table, folder / "photographs")) == 6
