@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from counterpose._async.shift_benchmarks import AsyncShiftBenchmark as AsyncShiftBenchmark
     from counterpose._async.stress_tests import AsyncStressTest as AsyncStressTest
     from counterpose._async.transfers import AsyncTransfer as AsyncTransfer
+    from counterpose._datasets.own_editor import make_pairs as make_pairs
     from counterpose._hub.datasets import push_to_hub as push_to_hub
     from counterpose._hub.results import push_results_to_hub as push_results_to_hub
     from counterpose._python_function.model import Classifier as Classifier
@@ -127,6 +128,7 @@ _HOMES = {
         f"counterpose._async.{module}": tuple(f"Async{name}" for name in names)
         for module, names in _TWICE.items()
     },
+    "counterpose._datasets.own_editor": ("make_pairs",),
     "counterpose._hub.datasets": ("push_to_hub",),
     "counterpose._hub.results": ("push_results_to_hub",),
     "counterpose._python_function.model": ("Classifier",),

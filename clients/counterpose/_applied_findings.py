@@ -95,13 +95,18 @@ def application_request(
             changed; of all, what the run had excluded stays so where the dataset has the class.
 
     Raises:
-        InvalidRequest: the finding's class is none of them.
+        InvalidRequest: the finding's class is none of them, or it is of pairs that were given.
     """
     functions = functions_named(request["classifiers"])
     made: dict[str, Any]
     if isinstance(change, Finding):
         kept = _KEPT_OF_OPERATIONS
         own = request["transforms"]
+        if own.get("pairs"):
+            raise InvalidRequest(
+                f"finding {change.number} is of given pairs, which cannot be made of other images here; give "
+                "pairs of those, and test them"
+            )
         excluded = (
             _others_excluded(change, classes)
             if change.object_class

@@ -51,11 +51,12 @@ def is_provable(finding: Finding) -> bool:
 def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
     """What would settle a finding of a run, or else show it in every image.
 
-    None where it has no number among those of the run's own thresholds. Where the run's dataset has too few
-    pairs left of it, other images are asked for. Two conditions, or various words, are brought in by no one
-    change: they take a new run on more images.
+    None where it has no number among those of the run's own thresholds, or is of given pairs. Where the run's
+    dataset has too few pairs left of it, other images are asked for. Two conditions, or various words, are
+    brought in by no one change: they take a new run on more images.
     """
-    if not finding.number or summary.judged_again:
+    given = summary.transforms is not None and summary.transforms.given is not None
+    if not finding.number or summary.judged_again or given:
         return None
     if finding.conjunction:
         return _run_again("Only a new run tests two conditions together again", summary, finding)
@@ -175,7 +176,7 @@ def _of_operations(choice: TransformChoice | None) -> Iterator[str]:
     for label, names in choice.excluded.items():
         for name in names:
             yield from ("--exclude-operation", f"{label}={name}")
-    for name in ("among", "backgrounds", "masks", "severity", "severity_loss"):
+    for name in ("among", "backgrounds", "masks", "severity", "severity_loss", "pairs"):
         value: object = getattr(choice, name)
         if value != TransformChoice.model_fields[name].get_default():
             yield from (f"--{name.replace('_', '-')}", str(value))

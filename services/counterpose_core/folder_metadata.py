@@ -43,17 +43,8 @@ def read_notes(path: Path, fields: tuple[str, ...], *, required: bool = False) -
     Raises:
         InvalidRequest: the file cannot be read, a line has another form, or two lines of one image differ.
     """
-    try:
-        # Excel writes a mark before the first column's name.
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise InvalidRequest(f"line {line} of {str(path)!r} is not UTF-8; save the file as UTF-8") from error
-    except OSError as error:
-        raise InvalidRequest(f"cannot read {str(path)!r}: {error}") from error
     notes: dict[str, dict[str, str]] = {}
-    columns = _COLUMNS if path.name == LABELS else {}
-    for number, row in _table(text, columns) if path.suffix == ".csv" else _lines(text):
+    for number, row in read_rows(path):
         other_form = f'line {number} of {str(path)!r} is not {{"file_name": ..., "{fields[-1]}": ...}}'
         name = row.get("file_name")
         if not isinstance(name, str) or not name:
@@ -73,6 +64,25 @@ def read_notes(path: Path, fields: tuple[str, ...], *, required: bool = False) -
                     f"line {number} of {str(path)!r} gives {name!r} a second {field}; keep one"
                 )
     return notes
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """Yield the number of each line of a file and what it says by field, none where it is of another form.
+
+    Raises:
+        InvalidRequest: the file cannot be read.
+    """
+    try:
+        # Excel writes a mark before the first column's name.
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InvalidRequest(f"line {line} of {str(path)!r} is not UTF-8; save the file as UTF-8") from error
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {str(path)!r}: {error}") from error
+    yield from (
+        _table(text, _COLUMNS if path.name == LABELS else {}) if path.suffix == ".csv" else _lines(text)
+    )
 
 
 def _lines(text: str) -> Iterator[tuple[int, Mapping[str, object]]]:

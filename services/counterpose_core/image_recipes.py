@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from PIL import Image
 
-from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
+from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe, working_shape
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import decode_image
 from counterpose_core.images.masks import INSIDE, is_soft
@@ -91,12 +91,10 @@ _large_image = lru_cache(maxsize=_KEPT_LARGE)(_working_image)
 
 def working(pixels: Pixels, size: int | None) -> Pixels:
     """Return the image reduced to a longest side of ``size`` pixels; one that is smaller stays as it is."""
-    height, width = pixels.shape[:2]
-    if size is None or max(height, width) <= size:
+    height, width = working_shape(pixels.shape[:2], size)
+    if (height, width) == pixels.shape[:2]:
         return pixels
-    factor = size / max(height, width)
-    shape = max(1, round(width * factor)), max(1, round(height * factor))
-    return np.array(Image.fromarray(pixels).resize(shape, Image.Resampling.LANCZOS))
+    return np.array(Image.fromarray(pixels).resize((width, height), Image.Resampling.LANCZOS))
 
 
 def changed(recipe: Recipe, pixels: Pixels, read: Read) -> Pixels:

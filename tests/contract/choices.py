@@ -39,6 +39,8 @@ DATASETS: Choices = {
     # A mask has the size of its image, and is neither empty nor full.
     "SourceUpload.mask_base64": None,
     "SourceUpload.outline": None,
+    # What was changed is plain words.
+    "SourceUpload.pair": None,
     "DatasetRegistration.name": {"type": "string", "pattern": "^taken-[0-9a-f]{16}$"},
 }
 STRESS_TESTS: Choices = {

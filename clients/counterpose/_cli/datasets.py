@@ -18,6 +18,8 @@ from counterpose._cli.tables import Table
 from counterpose._cli.terminal import connected, print_note, print_result, show
 from counterpose._datasets.folders import folder_digest, images_in, read_captions
 from counterpose._datasets.imports import describe_import
+from counterpose._datasets.pairs import PairFile, pairs_digest, pairs_in
+from counterpose._datasets.uploads import Uploaded
 from counterpose._sync.client import Client
 from counterpose_core.contract.base import RequestBody
 from counterpose_core.contract.datasets import Dataset
@@ -175,17 +177,53 @@ def dataset_name(client: Client, dataset: str, own: OwnTexts = NO_TEXTS) -> str:
     known = {each.name for each in client.datasets.list().datasets if each.n_sources}
     if dataset in known and not own:
         return dataset
-    letters = (c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in folder.resolve().name)
-    stem = "".join(letters).strip("._-") or "images"
     # The name holds a digest: a changed folder becomes a new dataset, an unchanged one is not sent again.
-    name = f"{stem[:64]}-{folder_digest(images_in(folder, own.captions, names=own.names))}"
+    name = f"{_stem(folder.resolve().name)}-{folder_digest(images_in(folder, own.captions, names=own.names))}"
     if name not in known:
         _upload(client, folder, name, own)
     return name
 
 
+def pairs_name(client: Client, table: str, dataset: str, own: OwnTexts = NO_TEXTS) -> str:
+    """Return the name of the dataset of a table of pairs, which is uploaded first, named by its content.
+
+    Raises:
+        InvalidRequest: ``dataset`` is no folder, or a line of the table is refused.
+    """
+    images = pairs_of_table(table, dataset, own)
+    known = {each.name for each in client.datasets.list().datasets if each.n_sources}
+    name = f"{_stem(Path(table).stem)}-pairs-{pairs_digest(images)}"
+    if name not in known:
+        _note(client.datasets.upload_pairs(table, of=dataset, name=name, names=own.names))
+    return name
+
+
+def pairs_of_table(table: str, dataset: str, own: OwnTexts) -> list[PairFile]:
+    """Read a table of pairs.
+
+    Raises:
+        InvalidRequest: there is no such file, ``dataset`` is no folder, or a line of the table is refused.
+    """
+    if not Path(table).is_file():
+        raise InvalidRequest(f"there is no table {table!r}")
+    if not Path(dataset).is_dir():
+        raise InvalidRequest(
+            f"the pairs of {table!r} are of the images of a folder, and {dataset!r} is none; name it, or "
+            "upload the pairs and name their dataset"
+        )
+    return pairs_in(table, dataset, own.names)
+
+
+def _stem(name: str) -> str:
+    letters = (c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name)
+    return ("".join(letters).strip("._-") or "images")[:64]
+
+
 def _upload(client: Client, folder: Path, name: str, own: OwnTexts) -> None:
-    done = client.datasets.upload(folder, name=name, captions=own.captions, names=own.names)
+    _note(client.datasets.upload(folder, name=name, captions=own.captions, names=own.names))
+
+
+def _note(done: Uploaded) -> None:
     for note in notes_on_names(done.names):
         print_note(note)
     for rejected in done.rejected:

@@ -18,7 +18,15 @@ from counterpose._cli.contract_options import (
     Option,
     request_options,
 )
-from counterpose._cli.datasets import UNRESOLVED, dataset_name, own_texts, require_images, settings_of
+from counterpose._cli.datasets import (
+    UNRESOLVED,
+    dataset_name,
+    own_texts,
+    pairs_name,
+    pairs_of_table,
+    require_images,
+    settings_of,
+)
 from counterpose._cli.follow import Output, create_and_follow, drop_limit, judge_with, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.kinds import RunsOfKind, judged_by
@@ -157,6 +165,14 @@ def _excluded(pairs: list[str]) -> dict[str, list[str]]:
         panel=EDITS,
     ),
     Option("transforms.backgrounds", "DATASET", "--backgrounds", "Or a folder of them", panel=EDITS),
+    Option(
+        "transforms.pairs",
+        "TABLE",
+        "--pairs",
+        says="Images made elsewhere of those of the folder, in the place of operations: a table (.csv or "
+        ".jsonl) with source, counterfactual, change and, if any, level and control; or their dataset",
+        panel=EDITS,
+    ),
     Option("transforms.masks", "WHOSE", "--masks", "Default: any", default=None, panel=EDITS),
     Option("transforms.severity", "PLAN", "--severity", panel=EDITS),
     Option("transforms.severity_loss", "SHARE", "--severity-loss", "Default: 0.1", default=None, panel=EDITS),
@@ -197,12 +213,19 @@ def stress_test(
     transforms = fields.get("transforms", {})
     if (backgrounds := transforms.get("backgrounds")) and Path(backgrounds).is_dir():
         transforms["backgrounds"] = UNRESOLVED
+    table = transforms.get("pairs", "")
+    if table.endswith((".csv", ".jsonl")):
+        pairs_of_table(table, dataset, own)
+        transforms["pairs"] = UNRESOLVED
     settings = settings_of(StressTestCreate.model_validate(fixed | fields))
     # Before anything starts for it.
     require_images(dataset, own)
     require_suite(suite, client.address)
     if transforms.get("backgrounds") == UNRESOLVED:
         named = {"backgrounds": dataset_name(client, backgrounds)}
+        settings["transforms"] = settings["transforms"].model_copy(update=named)
+    if transforms.get("pairs") == UNRESOLVED:
+        named = {"pairs": pairs_name(client, table, dataset, own)}
         settings["transforms"] = settings["transforms"].model_copy(update=named)
     if dry_run:
         specs = reachable(client, classifier, detach=False)

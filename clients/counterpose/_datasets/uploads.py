@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from counterpose_core.contract.datasets import Outline, RejectedSource, SourcesAdded, SourceUpload
+from counterpose_core.contract.datasets import Outline, Pairing, RejectedSource, SourcesAdded, SourceUpload
 from counterpose_core.errors import ImageTooLarge, ImageUndecodable, InvalidRequest, RequestError
 
 UPLOAD_BATCH = 32
@@ -23,6 +23,7 @@ class LabelledImage(ABC):
     label: str
     caption: str | None
     group: str | None
+    pair: Pairing | None = None
 
     @property
     @abstractmethod
@@ -136,4 +137,5 @@ def _upload_of(image: LabelledImage) -> SourceUpload | RejectedSource:
         group=image.group,
         mask_base64=base64.b64encode(where).decode("ascii") if isinstance(where, bytes) else None,
         outline=where if isinstance(where, Outline) else None,
+        pair=image.pair,
     )

@@ -31,23 +31,33 @@ class PythonFunction(ServedFunction):
     """
 
     def __init__(self, spec: str) -> None:
-        matched = _SPEC.fullmatch(spec)
-        if matched is None:
-            raise InvalidRequest(f"{spec!r} is not a function: expected py:module:function")
-        module_name, function_name = matched.groups()
-        module = _imported(module_name, spec)
-        function: Callable[[Any], Any] | None = getattr(module, function_name, None)
-        if not callable(function):
-            raise InvalidRequest(f"{spec!r}: the module {module_name!r} has no function {function_name!r}")
+        function, module = function_of(spec)
         super().__init__(
             function,
             spec=spec,
-            name=f"{module_name}.{function_name}",
+            name=spec.removeprefix(PREFIX).replace(":", "."),
             size=getattr(module, "input_size", DEFAULT_SIZE),
             classes=getattr(module, "classes", None),
             fed_otherwise={"blue-first": lambda images: function(blue_first(images))},
         )
         self.version = _version(module, self.size, self.classes)
+
+
+def function_of(spec: str) -> tuple[Callable[..., Any], ModuleType]:
+    """Import the function of a spec, and its module.
+
+    Raises:
+        InvalidRequest: there is none.
+    """
+    matched = _SPEC.fullmatch(spec)
+    if matched is None:
+        raise InvalidRequest(f"{spec!r} is not a function: expected py:module:function")
+    module_name, function_name = matched.groups()
+    module = _imported(module_name, spec)
+    function: Callable[..., Any] | None = getattr(module, function_name, None)
+    if not callable(function):
+        raise InvalidRequest(f"{spec!r}: the module {module_name!r} has no function {function_name!r}")
+    return function, module
 
 
 def _imported(name: str, spec: str) -> ModuleType:

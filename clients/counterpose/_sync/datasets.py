@@ -12,6 +12,7 @@ from counterpose._calls import Call, idempotency_headers, reading, reading_nothi
 from counterpose._datasets.folders import images_in
 from counterpose._datasets.imports import has_ended, pauses
 from counterpose._datasets.objects import dataset_object
+from counterpose._datasets.pairs import pairs_in
 from counterpose._datasets.uploads import Upload, Uploaded, none_taken
 from counterpose._transport_protocol import Sender
 from counterpose_core.contract.datasets import (
@@ -135,6 +136,29 @@ class Datasets:
         upload = _upload_of(source, captions, classes, groups, names)
         # Also if it exists: the same name is the same dataset, and equal images are added once.
         self.create(name=name, classes=upload.classes)
+        return upload.total([self._taken(name, batch) for batch in upload.batches()])
+
+    def upload_pairs(
+        self, table: str | Path, *, of: str | Path, name: str, names: Mapping[str, str] | None = None
+    ) -> Uploaded:
+        """Create a dataset of the pairs of a table, which were made elsewhere of the images of a folder.
+
+        A stress test takes it as ``transforms={"pairs": name}``, with the dataset of the folder.
+
+        Args:
+            table: a ``.csv`` or lines of JSON, with ``source``, ``counterfactual``, ``change`` and, if there
+                are several, ``level`` and ``control``. Paths are below the folder of the table.
+            of: the folder of the sources, as `upload` takes it.
+            name: the dataset's name.
+            names: class names by subfolder, as of `upload`.
+
+        Raises:
+            DatasetEmpty: the table has no row.
+            InvalidRequest: a line has another form, or names an image that does not exist, lies elsewhere or
+                is in another line already; the line is named.
+        """
+        upload = Upload(pairs_in(table, of, names))
+        self.create(name=name)
         return upload.total([self._taken(name, batch) for batch in upload.batches()])
 
     def import_from(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from counterpose_core.contract.datasets import Outline, RejectedSource
+from counterpose_core.contract.datasets import Outline, Pairing, RejectedSource
 from counterpose_core.folder_masks import folder_masks
 from counterpose_core.folder_metadata import metadata_notes
 from counterpose_core.image_folders import left_out_loose, read_class_folders
@@ -18,7 +18,7 @@ class RawSource:
     """An image before intake; ``content`` is None if it could not be read.
 
     ``pointer`` is its place in the request, if it came with one; ``mask`` is a file or an outline of its
-    object, and empty bytes if the file could not be read.
+    object, and empty bytes if the file could not be read; ``pair`` says what it was made of.
     """
 
     filename: str
@@ -28,6 +28,7 @@ class RawSource:
     pointer: str | None = None
     group: str | None = None
     mask: bytes | Outline | None = None
+    pair: Pairing | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.datasets import Outline, RejectedSource, SourcesAdded, SourceUpload
+from counterpose_core.contract.recipes import IDENTITY, PLACEBO
 from counterpose_core.errors import (
     ClassMapMismatch,
     CounterposeError,
@@ -50,8 +51,10 @@ if TYPE_CHECKING:
 SMALLEST_SIDE = 8
 """Pixels; smaller images show nothing that an edit could change."""
 LARGEST_FILE = 48_000_000
-LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION, LONGEST_GROUP = 255, 200, 2000, 200
+LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION, LONGEST_GROUP, LONGEST_CHANGE = 255, 200, 2000, 200, 80
 """Characters, as for uploads: a folder's files reach the ledger without passing the contract."""
+RESERVED = (IDENTITY, PLACEBO, "original")
+"""What the images are called that stand beside a change."""
 CLASSES = "classes.json"
 _BATCH = 1000
 
@@ -124,6 +127,7 @@ def _uploaded(uploads: Sequence[SourceUpload]) -> Iterator[RawSource]:
             group=upload.group,
             content=_from_base64(upload.content_base64),
             mask=_uploaded_mask(upload),
+            pair=upload.pair,
             pointer=f"/sources/{number}",
         )
 
@@ -268,6 +272,8 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
         check_words(source.group, field="group", most=LONGEST_GROUP)
     if source.caption is not None:
         check_caption(source.caption, most=LONGEST_CAPTION)
+    if source.pair is not None:
+        _check_change(source.pair.change)
     if _is_path_elsewhere(source.filename):
         raise InvalidRequest(
             f"the file name {source.filename!r} is a path; send the name alone", pointer="/filename"
@@ -293,6 +299,15 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
     return _put(source, pack(pixels), (width, height), mask, store, room)
 
 
+def _check_change(change: str | None) -> None:
+    if change is None:
+        return
+    check_words(change, field="pair/change", most=LONGEST_CHANGE)
+    if change in RESERVED:
+        detail = f"the change {change!r} has a name of Counterpose's own; call it otherwise"
+        raise InvalidRequest(detail, pointer="/pair/change")
+
+
 def _put(
     source: RawSource,
     packed: PackedImage,
@@ -306,6 +321,7 @@ def _put(
         caption=_composed(source.caption), width=size[0], height=size[1], group=source.group,
         stored=len(packed.data) + (0 if mask is None else len(mask.data)),
         mask=None if mask is None else mask.ref,
+        pair=None if source.pair is None else source.pair.model_dump_json(),
     )  # fmt: skip
     if room is not None:
         room.take(new)

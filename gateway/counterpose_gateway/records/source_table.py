@@ -35,6 +35,10 @@ class SourceDetails(Protocol):
         """Yield the file name of each source."""
         ...
 
+    def sources(self) -> Iterator[Source]:
+        """Yield each source with all that is known of it."""
+        ...
+
 
 @dataclass(frozen=True)
 class TableSource:
@@ -259,6 +263,9 @@ class _InMemory:
 
     def filenames(self) -> Iterator[str]:
         return (source.filename for source in self._sources)
+
+    def sources(self) -> Iterator[Source]:
+        return iter(self._sources)
 
 
 def in_order(values: NDArray[np.bytes_]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

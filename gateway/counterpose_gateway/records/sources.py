@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class NewSource:
     """A stored image: ``image`` is its blob; width and height are in pixels.
 
-    ``mask`` is the blob that says where its object is; ``stored`` counts the bytes of both.
+    ``mask`` is the blob that says where its object is; ``stored`` counts the bytes of both. ``pair`` is the
+    JSON of what it was made of.
     """
 
     image: str
@@ -21,6 +22,7 @@ class NewSource:
     group: str | None = None
     stored: int = 0
     mask: str | None = None
+    pair: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

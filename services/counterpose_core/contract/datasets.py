@@ -35,6 +35,20 @@ class Outline(ClientBody):
     """Their corners: x, y, x, y ..., from the upper left."""
 
 
+HIGHEST_LEVEL = 1000
+
+
+class Pairing(ClientBody):
+    """What an image of a pair that was made elsewhere was made of."""
+
+    source: str = Field(min_length=1, max_length=255)
+    """File name of the image that it was made of; of the same class, in the dataset that is tested."""
+    change: str | None = Field(default=None, min_length=1, max_length=80)
+    """What was changed, in words; null for the control: made in the same way, with nothing changed."""
+    level: int = Field(default=1, ge=1, le=HIGHEST_LEVEL)
+    """How much of it, from 1 for the slightest."""
+
+
 class SourceUpload(ClientBody):
     """One labelled image to add to a dataset."""
 
@@ -56,6 +70,8 @@ class SourceUpload(ClientBody):
     everywhere."""
     outline: Outline | None = None
     """Polygons around the object in the place of a mask, or null for none."""
+    pair: Pairing | None = None
+    """What the image was made of, of a dataset of pairs; null for an image of its own."""
 
 
 class DatasetCreate(ClientBody):
@@ -133,6 +149,8 @@ class Source(ResponseBody):
     """Height in pixels."""
     mask: BlobRef | None = Field(default=None, exclude_if=lambda mask: mask is None)
     """SHA-256 of the mask in the store, light where the object is; absent if there is none."""
+    pair: Pairing | None = Field(default=None, exclude_if=lambda pair: pair is None)
+    """What it was made of, of a dataset of pairs; absent for an image of its own."""
 
 
 class ImportCreate(ClientBody):
@@ -220,8 +238,8 @@ class Dataset(ResponseBody):
     n_sources: int
     """Number of labelled images."""
     digest: str
-    """Digest over all images, labels, groups and masks; it changes whenever the dataset does. Empty while the
-    dataset is imported."""
+    """Digest over all images, labels, groups, masks and pairs; it changes whenever the dataset does. Empty
+    while the dataset is imported."""
     created_at: dt.datetime
     """When the dataset was created, in UTC."""
     expires_at: dt.datetime | None = None

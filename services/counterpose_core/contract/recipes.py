@@ -104,6 +104,15 @@ class Recipe:
         )
 
 
+def working_shape(shape: tuple[int, int], size: int | None) -> tuple[int, int]:
+    """Return height and width of an image reduced to a longest side of ``size`` pixels; never enlarged."""
+    longest = max(shape)
+    if size is None or longest <= size:
+        return shape
+    height, width = (max(1, round(side * (size / longest))) for side in shape)
+    return height, width
+
+
 def is_recipe(ref: str) -> bool:
     """Return whether a text is a recipe; a text with a slash need not be one."""
     return "/" in ref and _FORM.fullmatch(ref) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from counterpose_core.contract.base import Distinct, RequestBody, ResponseBody
 from counterpose_core.contract.findings import by
@@ -14,8 +14,8 @@ from counterpose_core.contract.severity import STATED_LOSS, Severity, SeverityPl
 from counterpose_core.types import Estimate, Name
 
 SMALLEST_SIZE = 32
-OperationState = Literal["breaks", "cannot-tell", "holds"]
-"""A loss is shown, may be there, or is below the margin at every level."""
+OperationState = Literal["breaks", "suspected", "cannot-tell", "holds"]
+"""A loss is shown, of pairs with or without a control; may be there; is below the margin at every level."""
 
 
 Among = Literal["dataset", "model"]
@@ -63,6 +63,65 @@ class TransformChoice(RequestBody):
         default=STATED_LOSS, gt=0.0, le=1.0, exclude_if=lambda loss: loss == STATED_LOSS
     )
     """Loss of accuracy of which `severity` tells at which level it is reached."""
+    pairs: Name | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Name of a dataset of pairs that were made elsewhere: their images stand in the place of operations, and
+    nothing else is carried out. Null to carry out operations."""
+
+    @field_validator("pairs")
+    @classmethod
+    def _alone(cls, name: str | None, info: ValidationInfo) -> str | None:
+        chosen = [
+            field for field in ("operations", "levels", "excluded", "backgrounds") if info.data.get(field)
+        ]
+        if name is not None and chosen:
+            raise ValueError(f"pairs are tested alone; leave {chosen[0]} out")
+        if name is not None and info.data.get("severity") == "adaptive":
+            raise ValueError("every level of given pairs is there already; ask for the severity 'grid'")
+        return name
+
+
+class RowsLeftOut(ResponseBody):
+    """Rows of a table of pairs that are not tested, for one reason."""
+
+    reason: str
+    """Why they are not tested."""
+    number: int
+    """Number of them."""
+    names: list[str]
+    """File names of the first of them."""
+
+    def __str__(self) -> str:
+        more = f" and {self.number - len(self.names)} more" if self.number > len(self.names) else ""
+        return f"{self.number}: {self.reason} ({', '.join(self.names)}{more})"
+
+
+class GivenPairs(ResponseBody):
+    """Where given pairs come from, and what became of each row of their table."""
+
+    dataset: str
+    """Name of the dataset of pairs."""
+    digest: str
+    """SHA-256 over all rows: source, change, level and image of each."""
+    rows: int
+    """Number of images in it, controls among them."""
+    used: int
+    """Number of them that stand in the tests."""
+    controls: bool
+    """Whether every source has a control, made in the same way with nothing changed."""
+    left_out: list[RowsLeftOut] = []
+    """The others, by the reason."""
+
+    def __str__(self) -> str:
+        against = (
+            "Each is held against its control, made in the same way with nothing changed."
+            if self.controls
+            else "They have no controls: a loss includes what their making cost, so it is suspected at most."
+        )
+        out = "".join(f" Left out, {each}." for each in self.left_out)
+        return (
+            f"The pairs were given, not made here: {self.used} of {self.rows} images of {self.dataset} "
+            f"(table {self.digest[:12]}). {against}{out}"
+        )
 
 
 class TransformPlan(ResponseBody):
@@ -84,6 +143,9 @@ class TransformPlan(ResponseBody):
     """Levels of the operations that stand beside others as their placebos, by name."""
     excluded: dict[str, dict[str, str]] = Field(default={}, exclude_if=lambda excluded: not excluded)
     """Why operations are not carried out on images of a class, by class and operation."""
+    given: GivenPairs | None = Field(default=None, exclude_if=lambda given: given is None)
+    """Where the images come from that stand in the place of operations, or null for none; then `operations`
+    has the changes with their levels."""
     segmenter: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """The segmenter that outlines the objects of images without a mask; absent where none is asked."""
     severity: SeverityPlan | None = Field(default=None, exclude_if=lambda severity: severity is None)
@@ -151,8 +213,8 @@ class OperationFinding(ResponseBody):
     backend: str | None = Field(default=None, exclude_if=lambda backend: backend is None)
     """What made its images, in a run of edits and operations; absent in a run of one of them."""
     state: OperationState
-    """`breaks`: a loss is shown; `holds`: every level's interval excludes a loss of the margin;
-    `cannot-tell`: neither."""
+    """`breaks`: a loss is shown; `suspected`: of given pairs that have no control; `holds`: every level's
+    interval excludes a loss of the margin; `cannot-tell`: neither."""
     images: int
     """Number of images, of its class if it has one, with an answer to each level."""
     sentence: str
@@ -297,6 +359,11 @@ class TransformSummary(ResponseBody):
     """The tests of single classes; null in summaries of earlier versions."""
     left_out: dict[str, str] = {}
     """Why an operation that was asked for was not carried out, by its name."""
+    given: GivenPairs | None = Field(default=None, exclude_if=lambda given: given is None)
+    """Where the images come from, if they were given; absent where operations made them."""
+    making: dict[str, Estimate] = Field(default={}, exclude_if=lambda making: not making)
+    """Loss by the making of given pairs alone, from the sources to their controls, by classifier; absent
+    without controls."""
     masks: MaskSummary | None = Field(default=None, exclude_if=lambda masks: masks is None)
     """The masks that a segmenter made; absent where none was asked."""
     severity: SeveritySummary | None = Field(default=None, exclude_if=lambda severity: severity is None)
@@ -310,6 +377,7 @@ class TransformSummary(ResponseBody):
     @property
     def lines(self) -> list[str]:
         """What is shown, line by line."""
+        given = () if self.given is None else [str(self.given)]
         beside = [each.sentence for each in (self.classes, self.masks) if each is not None]
         severity = [] if self.severity is None else self.severity.lines
-        return [*map(str, self.findings), *beside, *severity]
+        return [*map(str, self.findings), *beside, *severity, *given]

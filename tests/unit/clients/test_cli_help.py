@@ -26,8 +26,8 @@ from fakes.command import run
 
 SNAPSHOT = Path(__file__).with_name("help.txt")
 WIDTH = 100
-WITHOUT_GATEWAY = {"up", "down", "demo", "status", "classifiers serve"}
-"""Commands that start or stop the gateway, so that they have no address to ask for."""
+WITHOUT_GATEWAY = {"up", "down", "demo", "status", "classifiers serve", "make-pairs"}
+"""Commands that start or stop the gateway, or need none, so that they have no address to ask for."""
 
 
 def pages(command: Any, name: str, parent: Any = None) -> Iterator[str]:

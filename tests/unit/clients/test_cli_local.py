@@ -138,6 +138,8 @@ def test_status_of_nothing_says_how_to_start() -> None:
 @pytest.mark.parametrize("command", ["down", "status"])
 def test_what_another_state_folder_started_is_named(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setattr("counterpose._cli.stack.health", lambda url: url)
+    # This machine may run one.
+    monkeypatch.setattr("counterpose._cli.stack.state_at", lambda port: None)
     ended = run(command)
     assert "a Counterpose answers on port 8080: if another state folder started it" in ended.stderr
     monkeypatch.setattr("counterpose._cli.stack.state_at", lambda port: Path(f"/my {port}"))

@@ -167,6 +167,61 @@ def test_a_folder_of_backgrounds_is_uploaded_and_named(play: Play, tmp_path: Pat
     assert bodies[0]["transforms"]["backgrounds"].startswith("scenes-")
 
 
+@pytest.fixture
+def paired(tmp_path: Path) -> Path:
+    """A folder of images, and beside it what was made of one."""
+    for name in ("photographs/cat/1.png", "fog.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    return tmp_path
+
+
+def test_a_table_of_pairs_is_uploaded_and_named(play: Play, paired: Path) -> None:
+    (paired / "pairs.csv").write_text("source,counterfactual,change\ncat/1.png,fog.png,in fog\n")
+    made = {
+        "name": "pairs",
+        "classes": [],
+        "n_sources": 1,
+        "digest": "",
+        "created_at": "2026-11-29T12:00:00Z",
+    }
+    added = ok({"added": 1, "rejected": []})
+    script = play(
+        ok({"datasets": []}), ok(made), added, ok({"datasets": []}), ok(made), added,
+        run_answer(), run_answer("completed", 3), summary_answer(a_summary()),
+    )  # fmt: skip
+    table, folder = str(paired / "pairs.csv"), str(paired / "photographs")
+    shown = run("stress-test", folder, "--pairs", table, "--classifier", "timm:resnet50")
+    bodies = {each.url.path: json.loads(each.content) for each in script.seen if each.content}
+    assert bodies, shown.stderr
+    assert bodies["/v1/stress-tests"]["transforms"]["pairs"].startswith("pairs-pairs-")
+    assert bodies["/v1/stress-tests"]["dataset"].startswith("photographs-")
+    (pair,) = (
+        source["pair"] for each in bodies.values() for source in each.get("sources", ()) if source.get("pair")
+    )
+    assert pair == {"source": "1.png", "change": "in fog", "level": 1}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "table", "fault"),
+    [
+        ("photographs", "none.csv", "there is no table"),
+        ("photographs", "bad.csv", "line 2 of"),
+        ("demo", "bad.csv", "and 'demo' is none; name it, or upload the pairs"),
+    ],
+)
+def test_a_table_that_cannot_be_read_ends_the_command_before_anything_is_sent(
+    play: Play, paired: Path, dataset: str, table: str, fault: str
+) -> None:
+    (paired / "bad.csv").write_text("source,counterfactual,change\ncat/2.png,fog.png,in fog\n")
+    folder = str(paired / dataset) if dataset == "photographs" else dataset
+    script = play()
+    shown = run("stress-test", folder, "--pairs", str(paired / table), "--classifier", "timm:resnet50")
+    assert shown.exit_code == ExitCode.USAGE
+    assert fault in " ".join(shown.stderr.split())
+    assert script.seen == []
+
+
 def test_apply_says_to_which_class_an_operation_s_finding_is_applied(play: Play) -> None:
     first, history, created, *rest = applied()
     asked = {"dataset": "demo", "classifiers": ["steady"], "seed": 4, "interventions": []}

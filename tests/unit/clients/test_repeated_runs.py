@@ -75,6 +75,11 @@ def test_the_command_line_makes_the_same_request_of_the_command(play: Play, fiel
     assert repeat_notes(request) == []
 
 
+def test_given_pairs_are_repeated_by_the_name_of_their_dataset(play: Play) -> None:
+    request = request_of(transforms={"pairs": "my-pairs"}, max_edits_per_image=0, lance_r_edits_per_image=0)
+    assert StressTestCreate.model_validate(repeated(play, repeat_command(request))) == request
+
+
 def test_all_options_of_one_run_stand_in_one_command(play: Play) -> None:
     request = request_of(
         **OTHER_THAN_DEFAULT,

@@ -261,9 +261,9 @@ def test_every_public_method_is_in_the_tables() -> None:
     # These send several requests, and have tests of their own.
     imports = {"datasets.cancel_import", "datasets.wait", "datasets.import_from"}
     jobs = {"jobs.cancel", "jobs.get", "jobs.list", "jobs.submit"}
-    ends = {"datasets.expire", "datasets.delete"}
+    ends = {"datasets.expire", "datasets.delete", "stress_tests.apply"}
     webhooks = {"webhooks.create", "webhooks.delete", "webhooks.get", "webhooks.list"}
-    several = {"datasets.upload", "stress_tests.apply"} | imports | jobs | webhooks | ends
+    several = {"datasets.upload", "datasets.upload_pairs"} | imports | jobs | webhooks | ends
     found = {
         f"{resource}.{name}"
         for resource in RESOURCES

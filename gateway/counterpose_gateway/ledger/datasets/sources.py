@@ -18,10 +18,10 @@ import numpy as np
 from sqlalchemy import Connection, RowMapping, Select, and_, insert, select, update
 
 from counterpose_core.blobs import cache_key
-from counterpose_core.contract.datasets import RejectedSource
+from counterpose_core.contract.datasets import RejectedSource, Source
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.datasets.import_rows import unknown_dataset
-from counterpose_gateway.ledger.tables import schema
+from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.source_table import Codes, SourceTable, Texts
 from counterpose_gateway.records.sources import NewSource
 
@@ -117,11 +117,11 @@ def _new_row(name: str, ordinal: int, source: NewSource, *, occurrence: int) -> 
 
 
 def _restated(connection: Connection, name: str, source: NewSource, replaced: set[str]) -> bool:
-    """Give an image that the dataset has the group and the mask that it now comes with.
+    """Give an image that the dataset has the group, the mask and the pair that it now comes with.
 
     The mask that it had is added to ``replaced``.
     """
-    values = {"group": source.group, "mask": source.mask}
+    values = {"group": source.group, "mask": source.mask, "pair": source.pair}
     values = {column: value for column, value in values.items() if value is not None}
     if not values:
         return False
@@ -148,7 +148,7 @@ _READ_AT_ONCE = 5_000
 
 
 def digest_of(connection: Connection, name: str, classes: Sequence[str]) -> str:
-    """Return the digest over classes, ids of the sources and, if there are any, their groups and masks.
+    """Return the digest over classes, ids of the sources and, if there are any, groups, masks and pairs.
 
     It is that of `cache_key` with these inputs, because stored configurations hold such digests.
     """
@@ -168,6 +168,10 @@ def digest_of(connection: Connection, name: str, classes: Sequence[str]) -> str:
     if connection.execute(select(_sources.id).where(masked).limit(1)).first() is not None:
         feed(',"masks":')
         _feed_list(feed, _pages(connection, select(_sources.id, _sources.mask).where(masked)))
+    paired = and_(mine, schema.PAIRED_SOURCES)
+    if connection.execute(select(_sources.id).where(paired).limit(1)).first() is not None:
+        feed(',"pairs":')
+        _feed_list(feed, _pages(connection, select(_sources.id, _sources.pair).where(paired)))
     feed(',"sources":')
     pages = _pages(connection, select(_sources.id).where(mine))
     _feed_list(feed, ([row[0] for row in page] for page in pages))
@@ -261,6 +265,11 @@ class _SourcePages:
 
     def filenames(self) -> Iterator[str]:
         return (row[0] for row in self.pages(_sources.filename))
+
+    def sources(self) -> Iterator[Source]:
+        columns = list(_sources)
+        for row in self.pages(*columns):
+            yield rows.source({of.name: value for of, value in zip(columns, row, strict=True)})
 
     def pages(self, *columns: object) -> Iterator[Sequence[Any]]:
         for start in range(0, self._n, _OF_TABLE_AT_ONCE):

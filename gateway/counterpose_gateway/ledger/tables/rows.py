@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -196,9 +197,10 @@ def dataset(row: RowMapping, imported: DatasetImport | None, tenant: str | None)
     return Dataset.model_validate({**row, "name": name, "imported": imported})
 
 
-def source(row: RowMapping) -> Source:
+def source(row: RowMapping | Mapping[str, Any]) -> Source:
     """Return the source of a row of ``sources``."""
-    return Source.model_validate(dict(row))
+    pair = row["pair"]
+    return Source.model_validate({**row, "pair": None if pair is None else json.loads(pair)})
 
 
 def tenant_of(connection: Connection) -> str | None:

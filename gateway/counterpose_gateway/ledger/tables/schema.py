@@ -53,6 +53,8 @@ GROUPED_SOURCES = text('"group" IS NOT NULL')
 
 MASKED_SOURCES = text("mask IS NOT NULL")
 
+PAIRED_SOURCES = text("pair IS NOT NULL")
+
 OPEN_SHARDS = text("state IN ('pending', 'leased')")
 
 datasets = Table(
@@ -89,11 +91,13 @@ sources = Table(
     Column("width", Integer, nullable=False),
     Column("height", Integer, nullable=False),
     Column("mask", Line(64)),
+    Column("pair", Prose),
     UniqueConstraint("dataset", "ordinal"),
     # Partial: few datasets have groups, and the digest of every one asks for them.
     partial("sources_grouped", "dataset", "id", where=GROUPED_SOURCES),
     # Partial, too: whose blob it is, and whether anything names it, is asked of the mask alone.
     partial("sources_masked", "mask", where=MASKED_SOURCES),
+    partial("sources_paired", "dataset", "id", where=PAIRED_SOURCES),
 )
 
 imports = Table(

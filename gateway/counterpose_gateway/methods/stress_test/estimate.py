@@ -31,8 +31,8 @@ from counterpose_gateway.methods.stress_test.division import Division
 from counterpose_gateway.methods.stress_test.plan import prepare
 from counterpose_gateway.methods.stress_test.prepared import Prepared
 from counterpose_gateway.methods.stress_test.screen.suite_fit import look_ahead
-from counterpose_gateway.methods.stress_test.transforms.material import Materials
-from counterpose_gateway.methods.stress_test.transforms.process import recipes_of
+from counterpose_gateway.methods.stress_test.transforms.plan import materials_of
+from counterpose_gateway.methods.stress_test.transforms.process import images_of
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.earlier_rates import EARLIER_RUNS, minutes_of, seconds_per_item
 from counterpose_gateway.runs.submission import without_functions
@@ -131,10 +131,14 @@ def _made(prepared: Prepared) -> int:
     plan = config.transforms
     if plan is None:
         return 0
-    if not plan.excluded and not any(operation(name).needs_mask for name in plan.operations):
+    if (
+        not plan.given
+        and not plan.excluded
+        and not any(operation(name).needs_mask for name in plan.operations)
+    ):
         return plan.images * len(sources)
-    materials = Materials(plan, config.request.seed, sources, prepared.backgrounds)
-    return sum(1 for row in sources for _ in recipes_of(config, row.image, materials.of(row)))
+    materials = materials_of(plan, config.request.seed, sources, prepared.second)
+    return sum(1 for row in sources for _ in images_of(config, row.image, materials.of(row)))
 
 
 def _expected(division: Division, hypotheses: int | None) -> Mapping[str, tuple[int, ConfirmationScope]]:

@@ -33,7 +33,8 @@ from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.plan import plan_stress_test
 from counterpose_gateway.methods.stress_test.summary.joined_runs import proving_runs
 from counterpose_gateway.methods.stress_test.transforms.fresh_images import fresh_images
-from counterpose_gateway.methods.stress_test.transforms.plan import backgrounds_of
+from counterpose_gateway.methods.stress_test.transforms.given import GivenChange
+from counterpose_gateway.methods.stress_test.transforms.plan import second_of
 from counterpose_gateway.methods.stress_test.transforms.proof_summary import (
     JoinedOperation,
     joined_operation,
@@ -72,6 +73,11 @@ async def plan_operation_proof(
     parent, proof, told = await asyncio.to_thread(_asked, run, number, create.images, context)
     runs = await asyncio.to_thread(proving_runs, proof, context.ledger)
     config = proof_checks.joinable(proof, parent, runs, context, functions)
+    if _is_given(parent):
+        raise InvalidRequest(
+            f"finding {number} of run {parent.id!r} is of given pairs, and no others can be made here; add "
+            "pairs to their table, and test them in a new run"
+        )
     # What is shown of a class was chosen among many: it may be tried again on images that did not choose it.
     if not proof.object_class and told.state != "cannot-tell":
         raise InvalidRequest(
@@ -96,7 +102,7 @@ async def plan_operation_proof(
         request,
         dataset=dataset.model_copy(update={"classes": config.classes}),
         sources=fresh,
-        backgrounds=await asyncio.to_thread(backgrounds_of, request, context),
+        second=await asyncio.to_thread(second_of, request, context),
         suite=context.suite,
         services=with_functions(context.services, served),
     )
@@ -106,6 +112,11 @@ async def plan_operation_proof(
         update={"operation_proof": proof, "excluded": used, "baseline": [], "versions": dict(VERSIONS)}
     )
     return Plan(dataset.name, child, list(items), parent=parent.id)
+
+
+def _is_given(run: Run) -> bool:
+    plan = StressTestConfig.model_validate(run.resolved_config).transforms
+    return plan is not None and plan.given is not None
 
 
 def _why_none(proof: OperationProof, dataset: str) -> str:
@@ -163,7 +174,9 @@ def _asked(run: Run, number: int, images: int, context: RunContext) -> tuple[Run
             family=classes * sum(len(each.levels) for each in told.figures),
         )
     proof = own.model_copy(update={"images": images})
-    return parent, proof, _finding(proof, found)
+    planned = max(each.level for each in found.levels) if isinstance(found, OperationFigure) else found.level
+    row = operation(proof.operation) if told.given is None else GivenChange(proof.operation, planned)
+    return parent, proof, _finding(proof, found, row.in_words(proof.level))
 
 
 def operation_history(
@@ -179,10 +192,12 @@ def operation_history(
     finding = told
     if len(joined.runs) > 1:
         finding = told.model_copy(update={"state": joined.state, "sentence": joined.sentence})
+    if _is_given(run):
+        return told, finding, joined, Outlook(proof.object_class, run.dataset, 0, 0, 0)
     return told, finding, joined, _outlook(joined, finding, run.dataset, context)
 
 
-def _finding(proof: OperationProof, found: OperationFigure | ClassFinding) -> Finding:
+def _finding(proof: OperationProof, found: OperationFigure | ClassFinding, words: str) -> Finding:
     """An operation in the form of every finding, without pairs that a model drew."""
     level = found.headline
     return Finding(
@@ -194,7 +209,7 @@ def _finding(proof: OperationProof, found: OperationFigure | ClassFinding) -> Fi
         level=proof.level,
         backend=found.backend,
         removed="",
-        added=operation(found.operation).in_words(proof.level),
+        added=words,
         taken_for=None,
         flipped=level.lost,
         of=found.images,

@@ -33,10 +33,11 @@ from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.notes import planning_notes, require_several_classes
 from counterpose_gateway.methods.stress_test.prepared import Prepared, divided, first_items
 from counterpose_gateway.methods.stress_test.transforms.plan import (
-    background_dataset,
-    backgrounds_of,
     completed,
+    joined,
     resolved,
+    second_dataset,
+    second_of,
     with_operations,
 )
 from counterpose_gateway.records.items import Plan, PlannedItem
@@ -60,19 +61,19 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
         DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: see `plan_stress_test`.
     """
     # One thread for all that is read: callers that wait at once would wait for a second one too.
-    create, dataset, sources, backgrounds = await asyncio.to_thread(_read, create, context)
+    create, dataset, sources, second = await asyncio.to_thread(_read, create, context)
     config, items = await plan_stress_test(
         create,
         dataset=dataset,
         sources=sources,
-        backgrounds=backgrounds,
+        second=second,
         suite=context.suite,
         services=context.services,
         policy_words=context.policy.phrases,
     )
     confirms = config.confirmation is not None and config.confirmation.reason is None
     read = {dataset.name: len(sources)} | (
-        {} if backgrounds is None else {background_dataset(create) or "": len(backgrounds)}
+        {} if second is None else {second_dataset(create) or "": len(second)}
     )
     later = confirms or (config.transforms is not None and config.transforms.is_adaptive)
     return Plan(dataset.name, config, items, staged=later, sources=read, parent=create.applied_from)
@@ -84,12 +85,12 @@ async def prepare(create: StressTestCreate, context: RunContext) -> Prepared:
     Raises:
         QuotaExceeded, UnknownDataset, DatasetEmpty, UnknownModel, ...: see `plan`.
     """
-    create, dataset, sources, backgrounds = await asyncio.to_thread(_read, create, context)
+    create, dataset, sources, second = await asyncio.to_thread(_read, create, context)
     return await prepare_stress_test(
         create,
         dataset=dataset,
         sources=sources,
-        backgrounds=backgrounds,
+        second=second,
         suite=context.suite,
         services=context.services,
         policy_words=context.policy.phrases,
@@ -108,7 +109,7 @@ def _read(
     require_quota(n_sources * items_per_source(create), context, "/limit")
     _require_told_apart(dataset)
     table = context.ledger.datasets.table
-    return create, dataset, table(create.dataset), backgrounds_of(create, context)
+    return create, dataset, table(create.dataset), second_of(create, context)
 
 
 def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
@@ -119,16 +120,16 @@ def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedIt
     """
     config = StressTestConfig.model_validate(run.resolved_config)
     left = inputs.table(run.dataset).without_id(config.excluded)
+    named = second_dataset(config.request)
+    second = None if named is None else inputs.table(named)
+    left, given = joined(config.request, left, second)
     chosen = choose_sources(left, config.classes, config.request.limit)
     # Those that a dataset names may have changed since, and others were found by a service.
     grouped = chosen.in_groups(config.groups)
-    named = background_dataset(config.request)
     division = divided(config, grouped)
     if division.plan != config.confirmation:
         raise InternalError(f"the sources of run {run.id!r} are divided in another way than at its creation")
-    return first_items(
-        Prepared(config, grouped, division, None if named is None else inputs.table(named)), first
-    )
+    return first_items(Prepared(config, grouped, division, given), first)
 
 
 def _require_told_apart(dataset: Dataset) -> None:
@@ -147,7 +148,7 @@ async def plan_stress_test(
     suite: Suite,
     services: Services,
     policy_words: Sequence[str] = (),
-    backgrounds: SourceTable | None = None,
+    second: SourceTable | None = None,
 ) -> tuple[StressTestConfig, Iterator[PlannedItem]]:
     """Resolve the request and plan each source's edits, controls, LANCE-R and interventions, and operations.
 
@@ -164,7 +165,7 @@ async def plan_stress_test(
         suite=suite,
         services=services,
         policy_words=policy_words,
-        backgrounds=backgrounds,
+        second=second,
     )
     return prepared.config, first_items(prepared)
 
@@ -177,7 +178,7 @@ async def prepare_stress_test(
     suite: Suite,
     services: Services,
     policy_words: Sequence[str] = (),
-    backgrounds: SourceTable | None = None,
+    second: SourceTable | None = None,
 ) -> Prepared:
     """Resolve and check the request, and divide its sources.
 
@@ -194,6 +195,7 @@ async def prepare_stress_test(
     require_several_classes(dataset)
     # Of 100,000 sources each step takes a second, and nobody else would be answered meanwhile.
     left, excluded = await off_loop(sources, leave_out, sources, create.exclude)
+    left, given = await off_loop(left, joined, create, left, second)
     chosen = await off_loop(left, choose_sources, left, dataset.classes, create.limit)
     if not len(chosen):
         but = f" except the {len(excluded)} excluded" if excluded else ""
@@ -212,12 +214,12 @@ async def prepare_stress_test(
         create.classifiers, dataset.classes, chosen.image(0), services, label_map=create.label_map
     )
     if config.transforms is not None:
-        plan = await completed(config.transforms, create, dataset.classes, grouped, backgrounds, services)
+        plan = await completed(config.transforms, create, dataset.classes, grouped, given, services)
         config = config.model_copy(update={"transforms": plan})
     # Edits are answered among the dataset's classes alone, and are held against these answers.
     further = {} if config.edits_captions or config.transforms is None else config.transforms.others
     baseline = await measure_baseline(create, chosen, dataset.classes, services, further)
-    return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division, backgrounds)
+    return Prepared(config.model_copy(update={"baseline": baseline}), grouped, division, given)
 
 
 def choose_sources(sources: SourceTable, classes: Sequence[str], limit: int | None) -> SourceTable:
@@ -255,7 +257,7 @@ def resolve(
         UnknownModel: the suite has no captioner, perturber, editor or scorer.
     """
     asked, own = create.transforms, suite.transforms
-    operations = None if asked is None or own is None else resolved(asked, own, suite.segmenter)
+    operations = None if asked is None else resolved(asked, own, suite.segmenter)
     if operations is not None and not create.edits_captions:
         return StressTestConfig(
             request=create,

@@ -11,6 +11,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.stress_test.item_counts import edits_per_source
 from counterpose_gateway.methods.stress_test.division import Division, divide
 from counterpose_gateway.methods.stress_test.screen.items import plan_items
+from counterpose_gateway.methods.stress_test.transforms.given import Pairs
 from counterpose_gateway.methods.stress_test.transforms.plan import transform_items
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.source_table import SourceTable
@@ -20,13 +21,13 @@ from counterpose_gateway.records.source_table import SourceTable
 class Prepared:
     """A request that can be run: its configuration, the sources it takes, by groups, and their division.
 
-    ``backgrounds`` are photographs of another dataset that stand behind their objects, or None.
+    ``second`` are photographs of another dataset that stand behind their objects, or given pairs, or None.
     """
 
     config: StressTestConfig
     sources: SourceTable
     division: Division
-    backgrounds: SourceTable | None = None
+    second: SourceTable | Pairs | None = None
 
 
 def first_items(prepared: Prepared, first: int = 0) -> Iterator[PlannedItem]:
@@ -38,7 +39,7 @@ def first_items(prepared: Prepared, first: int = 0) -> Iterator[PlannedItem]:
         if first < edits:
             yield from plan_items(config, division.screened, division.fresh, first=first)
     if config.transforms is not None:
-        own = transform_items(config, prepared.sources, prepared.backgrounds, max(0, first - edits))
+        own = transform_items(config, prepared.sources, prepared.second, max(0, first - edits))
         yield from (replace(item, ordinal=edits + item.ordinal) for item in own)
 
 

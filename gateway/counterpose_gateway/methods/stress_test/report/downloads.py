@@ -97,7 +97,8 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
     """
     lines = summary.verdict.splitlines()
     told = summary.transforms
-    operations = [] if told is None else [each for each in told.findings if each.state == "breaks"]
+    states = ("breaks", "suspected")
+    operations = [] if told is None else [each for each in told.findings if each.state in states]
     parts = [
         f"# {_plain(lines[0])}",
         "",
@@ -115,7 +116,7 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
         ]
     else:
         parts += [f"- {_plain(line)}" for line in lines[1:]]
-    shown = [finding for finding in findings if finding.state in ("breaks", "suspected")]
+    shown = [finding for finding in findings if finding.state in states]
     if shown or operations:
         parts += ["", "## Findings", ""]
         for one in shown:

@@ -26,6 +26,9 @@ SHOWN = 8
 PHOTOGRAPHS = 3
 """Photographs that are shown of each of them."""
 
+HURTING = ("breaks", "suspected")
+"""States of a loss that is shown."""
+
 SHADES = (0.05, 0.15, 0.3)
 """Losses from which a cell is shaded more darkly."""
 
@@ -74,7 +77,7 @@ def operations_context(
         source: None
         for figure in figures
         for source in figure.headline.flipped[:PHOTOGRAPHS]
-        if figure.state == "breaks"
+        if figure.state in HURTING
     }
     # All items of a run are read only where some are shown.
     read = items if wanted else ()
@@ -82,7 +85,7 @@ def operations_context(
     for item in read:
         if item.item_group in wanted and item.result is not None:
             found.setdefault(item.item_group, []).append(item)
-    breaking = [each for each in figures if each.state == "breaks"]
+    breaking = [each for each in figures if each.state in HURTING]
     return {
         "told": told,
         "breaking": [

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from counterpose_core.contract.transforms import ClassFinding, ClassTests
 from counterpose_core.stress_test.operations import LevelTest, PairedAnswers, least_units, operation_tests
-from counterpose_core.transforms.table import OPERATIONS
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import OperationAnswers
+from counterpose_gateway.methods.stress_test.transforms.sentences import LOSES
 
 FLIPPED = 12
 """Images that are listed of each finding: those of the surest answers before."""
@@ -70,6 +70,7 @@ def _finding(key: Tested, part: OperationAnswers, tests: Sequence[LevelTest]) ->
     return ClassFinding(
         classifier=name,
         operation=operation,
+        state=part.shown,
         object_class=label,
         level=shown.level,
         images=len(part.groups),
@@ -79,8 +80,8 @@ def _finding(key: Tested, part: OperationAnswers, tests: Sequence[LevelTest]) ->
         p=shown.p,
         flipped=part.flipped((operation, shown.level), FLIPPED),
         sentence=(
-            f"{name} loses {shown.answers.lost} of {len(part.groups)} of the class {label!r} once the image "
-            f"{OPERATIONS[operation].in_words(shown.level, scaled=part.scaled)}, "
+            f"{name} {LOSES[part.shown]} {shown.answers.lost} of {len(part.groups)} of the class {label!r} "
+            f"once the image {part.row(operation).in_words(shown.level, scaled=part.scaled)}, "
             f"{shown.answers.gained} the other way."
         ),
     )

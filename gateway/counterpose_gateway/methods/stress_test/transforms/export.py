@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from counterpose_core.contract.runs import Item, PredictionPair, TransformedImage
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from counterpose_core.contract.transforms import TransformSummary
 from counterpose_core.errors import InternalError
+from counterpose_core.types import Estimate
 from counterpose_gateway.exports.card import Card
-from counterpose_gateway.exports.records import Record, Source, answers_of
+from counterpose_gateway.exports.records import Origin, Record, Source, answers_of
 from counterpose_gateway.methods.stress_test.transforms.pairs import change_of, changed_images
 
 BASE = "base"
@@ -24,12 +26,15 @@ def operation_records(summary: StressTestSummary, items: Iterable[Item]) -> Iter
     if plan is None:
         raise InternalError("the run has no operations")
     for item, control, made in changed_images(items, plan):
+        origin: Origin = "operation" if plan.given is None else "photograph"
         if item.stage == 1:
-            yield _record(summary.run_id, item, control, control)
-        yield from (_record(summary.run_id, item, each, control) for each in made)
+            yield _record(summary.run_id, item, control, control, origin)
+        yield from (_record(summary.run_id, item, each, control, origin) for each in made)
 
 
-def _record(run: str, item: Item, made: TransformedImage, control: TransformedImage) -> Record:
+def _record(
+    run: str, item: Item, made: TransformedImage, control: TransformedImage, origin: Origin
+) -> Record:
     """``image_source`` is the operation, ``artifact`` the recipe; the score ``level`` is the level."""
     is_changed = made is not control
     source = Source(
@@ -47,7 +52,7 @@ def _record(run: str, item: Item, made: TransformedImage, control: TransformedIm
         | (_p_true("p_true_before", control.predictions) if is_changed else {}),
         answers=answers_of(made.predictions),
         source=source if is_changed else None,
-        origin="operation" if is_changed else "photograph",
+        origin=origin if is_changed else "photograph",
     )
 
 
@@ -58,6 +63,16 @@ def _p_true(name: str, predictions: Mapping[str, PredictionPair]) -> dict[str, f
 def operation_card(summary: StressTestSummary) -> Card:
     """Describe the images of a run of operations, and what they cost each classifier with nothing changed."""
     of = summary.transforms
+    if of is not None and of.given is not None:
+        return Card(
+            title=f"Given pairs of {summary.dataset}",
+            what=(
+                "Photographs beside images in which one thing was changed, to see what makes a network fail. "
+                "`shift` is the change with its level, and `base` what it is held against."
+            ),
+            made=f"{of.given} Tested by Counterpose's run `{summary.run_id}`, seed {summary.seed}.",
+            figures=_of_controls(of),
+        )
     return Card(
         title=f"Operations on {summary.dataset}",
         what=(
@@ -69,7 +84,10 @@ def operation_card(summary: StressTestSummary) -> Card:
             f"each level, without any network. Counterpose's run `{summary.run_id}`, seed {summary.seed}, "
             f"suite `{summary.config.get('suite', '')}`."
         ),
-        figures={}
-        if of is None
-        else {f"accuracy of {name} with nothing changed": each for name, each in of.controls.items()},
+        figures=_of_controls(of),
     )
+
+
+def _of_controls(of: TransformSummary | None) -> dict[str, Estimate]:
+    controls = {} if of is None else of.controls
+    return {f"accuracy of {name} with nothing changed": each for name, each in controls.items()}

@@ -35,12 +35,15 @@ EXCLUDED = "the request excludes it for its class"
 class Material:
     """What one photograph gives: its mask, other photographs with theirs by operation, and what it lacks.
 
+    Of pairs that were ``given``: change, level and image of each, and the image of its control.
     ``levels`` are those of each operation that a later stage asks of each classifier; empty in the first.
     """
 
     mask: str | None = None
     others: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    given: Sequence[tuple[str, int, str]] = ()
+    control: str | None = None
     levels: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
 
     @classmethod

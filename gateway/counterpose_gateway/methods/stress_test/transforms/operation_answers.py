@@ -11,9 +11,11 @@ import numpy as np
 
 from counterpose_core.contract.recipes import IDENTITY
 from counterpose_core.contract.runs import PredictionPair, TransformedImage
+from counterpose_core.contract.transforms import GivenPairs, OperationState
 from counterpose_core.statistics.bootstrap import Flags
 from counterpose_core.stress_test.operations import PairedAnswers
-from counterpose_core.transforms.table import OPERATIONS
+from counterpose_core.transforms.table import OPERATIONS, Operation
+from counterpose_gateway.methods.stress_test.transforms.given import ORIGINAL, GivenChange
 
 Image = tuple[str, int]
 """An operation and a level."""
@@ -26,14 +28,16 @@ class OperationAnswers:
     """Answers by operation and level, then by photograph; ``groups`` has the group of each photograph.
 
     ``why`` counts, by operation, why a photograph has no answer to one of its levels. ``planned`` has the
-    levels of the operations that are tested; all else stands beside them. ``scaled`` is that of the plan.
-    ``adaptive``: whether a classifier is not asked about every image, so that an answer may not be due.
+    levels of the operations that are tested; all else stands beside them. ``scaled`` and ``given`` are those
+    of the plan. ``adaptive``: whether a classifier is not asked about every image, so that an answer may not
+    be due.
     """
 
     classifier: str
     planned: Mapping[str, Sequence[int]]
     scaled: bool = False
     adaptive: bool = False
+    given: GivenPairs | None = None
     groups: dict[str, str] = field(default_factory=dict)
     pairs: dict[Image, dict[str, PredictionPair]] = field(default_factory=lambda: defaultdict(dict))
     why: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
@@ -67,6 +71,17 @@ class OperationAnswers:
                 for source in out & pairs.keys():
                     del pairs[source]
                     self.why[name][source] = why
+
+    def row(self, operation: str) -> Operation | GivenChange:
+        """What is told of an operation, or of a change that was given."""
+        if self.given is None:
+            return OPERATIONS[operation]
+        return GivenChange(operation, len(self.planned[operation]))
+
+    @property
+    def shown(self) -> OperationState:
+        """The state of a loss that is shown: without controls, the making of pairs may be what costs it."""
+        return "breaks" if self.given is None or self.given.controls else "suspected"
 
     @property
     def operations(self) -> list[str]:
@@ -102,9 +117,15 @@ class OperationAnswers:
         before = self._right(CONTROL, sources)
         return PairedAnswers(units.astype(np.intp), before, self._right(image, sources))
 
+    @property
+    def making(self) -> PairedAnswers:
+        """The answers to the sources of given pairs beside those to their controls."""
+        to = self.paired((ORIGINAL, 0))
+        return PairedAnswers(to.groups, to.after, to.before)
+
     def placebo(self, image: Image) -> PairedAnswers | None:
         """The answers to the placebo of an operation at a level, over its photographs, if it has one."""
-        row = OPERATIONS.get(image[0])
+        row = None if self.given is not None else OPERATIONS.get(image[0])
         if row is None or not row.placebo:
             return None
         beside = row.placebo, row.placebo_level(image[1])

@@ -46,6 +46,6 @@ def operation_pairs(
 
 
 def change_of(made: TransformedImage) -> str:
-    """Return the operation with its level; without the level where there is only one."""
+    """Return the operation, or the given change, with its level; an operation of one level alone without."""
     row = OPERATIONS.get(made.operation)
     return made.operation if row is not None and row.levels == 1 else f"{made.operation} {made.level}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.contract.runs import ItemResult
@@ -11,9 +12,10 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import InternalError
 from counterpose_core.transforms.table import operation
 from counterpose_core.types import ItemKind
+from counterpose_gateway.methods.stress_test.transforms.given import ORIGINAL
 from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
 from counterpose_gateway.methods.stress_test.transforms.segments import segmented
-from counterpose_gateway.methods.stress_test.transforms.severity.asked import Asked, share
+from counterpose_gateway.methods.stress_test.transforms.severity.asked import Asked, Made, share
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls
 
@@ -21,11 +23,28 @@ OPERATIONS: ItemKind = "transforms"
 """The kind of the item that carries all operations of a photograph."""
 
 
-def recipes_of(config: StressTestConfig, image: str, material: Material = NOTHING) -> Iterator[Recipe]:
+def images_of(config: StressTestConfig, image: str, material: Material = NOTHING) -> Iterator[Made]:
     """Yield the control, the placebo, each operation at each level, but for those that are left out.
 
-    The placebo of an operation is made where the operation is. Raises InternalError without a plan.
+    The placebo of an operation is made where the operation is. Of given pairs, the images are looked up.
+    Raises InternalError without a plan.
     """
+    if not material.given:
+        for recipe in _recipes_of(config, image, material):
+            yield Made(recipe.operation, recipe.level, recipe)
+        return
+    size = None if config.transforms is None else config.transforms.size
+    control = Recipe(material.control or image, IDENTITY, size=size)
+    yield Made(IDENTITY, 0, control)
+    yield Made(PLACEBO, 0, replace(control, operation=PLACEBO, seed=config.request.seed))
+    # Two photographs, or two renderings, are made in the same way: one may be the other's control.
+    if material.control not in (None, image):
+        yield Made(ORIGINAL, 0, replace(control, source=image))
+    for change, level, given in material.given:
+        yield Made(change, level, replace(control, source=given))
+
+
+def _recipes_of(config: StressTestConfig, image: str, material: Material) -> Iterator[Recipe]:
     plan = config.transforms
     if plan is None:
         raise InternalError("the run has no operations")
@@ -54,7 +73,8 @@ async def answer_operations(
         BackendError: a classifier is down, or none answered the control.
     """
     material, segment = await segmented(calls, config, item, Material.of(item.instruction))
-    recipes = list(recipes_of(config, item.source_image, material))
+    images = list(images_of(config, item.source_image, material))
+    recipes = list(dict.fromkeys(each.recipe for each in images))
     asked = Asked(calls, config, item, spare)
     names = config.request.classifiers
     if material.levels:
@@ -70,7 +90,7 @@ async def answer_operations(
         for each in tested:
             by_operation[each.operation].append(each)
         await asked.bisect(by_operation)
-    made = asked.made(recipes)
+    made = asked.made(images)
     return ItemResult(
         image=item.source_image,
         caption=item.caption or "",

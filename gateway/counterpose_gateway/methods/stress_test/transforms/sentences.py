@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from counterpose_core.contract.findings import FindingState
 from counterpose_core.contract.transforms import OperationLevel
 from counterpose_core.stress_test.confirmation import MARGIN
 from counterpose_core.types import Estimate
 from counterpose_gateway.reports.numbers import counted
+
+LOSES: Mapping[FindingState, str] = MappingProxyType({"breaks": "loses", "suspected": "is suspected to lose"})
+"""What is said of a loss that is shown."""
 
 
 def operation_sentence(
@@ -27,9 +32,9 @@ def operation_sentence(
     lost, images, gained = counts
     told = f"{lost} of {images} images answered wrong that were right, {gained} the other way"
     of = f" on the class {label!r}" if label else ""
-    if state == "breaks":
+    if state in LOSES:
         points = counted(round(100 * (loss.estimate or 0.0)), "point")
-        return f"{name} loses {points} of accuracy{of} once the image {words}: {told}."
+        return f"{name} {LOSES[state]} {points} of accuracy{of} once the image {words}: {told}."
     # Outwards: what is ruled out must not lie inside the interval.
     low, high = math.floor(100 * (loss.low or 0.0)), math.ceil(100 * (loss.high or 0.0))
     if state == "holds":
@@ -62,3 +67,17 @@ def beside(level: OperationLevel) -> str:
     cost = counted(points, "point") if points > 0 else "nothing"
     before = "The same cut and paste before its own background, mirrored,"
     return f" {before} costs {cost} ({low} to {high} points){doubt}."
+
+
+def doubt(state: FindingState, levels: Sequence[OperationLevel]) -> str:
+    """What stands against a sentence: no control to tell the change from its making, or levels reversed."""
+    said = ""
+    if state == "suspected":
+        said = " The pairs have no control, so the way in which they were made may be what costs it."
+    first, last = levels[0], levels[-1]
+    if (first.loss.low or 0.0) > (last.loss.high or 0.0):
+        said += (
+            f" Level {first.level} costs more than level {last.level}: levels count from the slightest, so "
+            "number them anew if these do not."
+        )
+    return said

@@ -25,12 +25,12 @@ from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.bounded_mean import bounded_mean
 from counterpose_core.stress_test.confirmation import MARGIN
 from counterpose_core.stress_test.operations import LevelTest, PairedAnswers, operation_tests
-from counterpose_core.transforms.table import OPERATIONS
 from counterpose_core.types import Cost, Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.summary import unanswered_by
 from counterpose_gateway.methods.stress_test.transforms.class_findings import class_tests
 from counterpose_gateway.methods.stress_test.transforms.fresh_images import pairs_left, without
+from counterpose_gateway.methods.stress_test.transforms.given import ORIGINAL
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import (
     CONTROL,
     Image,
@@ -39,6 +39,7 @@ from counterpose_gateway.methods.stress_test.transforms.operation_answers import
 from counterpose_gateway.methods.stress_test.transforms.segments import trusted_masks, with_masks
 from counterpose_gateway.methods.stress_test.transforms.sentences import (
     beside,
+    doubt,
     operation_sentence,
     too_few_right,
 )
@@ -51,7 +52,7 @@ from counterpose_gateway.summaries.accounting import ends_of, wall_seconds
 FLIPPED = 12
 """Images that are listed of each level: those of the surest answers before."""
 
-_WORST_FIRST = {"breaks": 0, "cannot-tell": 1, "holds": 2}
+_WORST_FIRST = {"breaks": 0, "suspected": 1, "cannot-tell": 2, "holds": 3}
 
 
 @dataclass
@@ -95,10 +96,10 @@ def summarize_operations(
     plan = config.transforms
     estimator = LanceEstimator(config.request.seed)
     planned = {} if plan is None else plan.operations
-    scaled = plan is not None and plan.scaled
+    scaled, given = (False, None) if plan is None else (plan.scaled, plan.given)
     severity = None if plan is None or plan.severity is None else SeverityAnswers(config)
     names = config.request.classifiers if severity is None else ()
-    answered = {name: OperationAnswers(name, planned, scaled) for name in names}
+    answered = {name: OperationAnswers(name, planned, scaled, given=given) for name in names}
     counts = _Counts(set(config.excluded))
     for item in items:
         group = config.groups.get(item.item_group, item.item_group)
@@ -166,6 +167,12 @@ def _told(
         classes=class_tests(tests, estimator, after=after + len(figures)),
         masks=masks,
         left_out=({} if plan is None else plan.left_out) | _impossible(tests.values()),
+        given=None if plan is None else plan.given,
+        making={
+            name: found.making.loss(estimator.generator(f"operation/{name}/{ORIGINAL}"))
+            for name, found in answered.items()
+            if (ORIGINAL, 0) in found.pairs
+        },
     )
 
 
@@ -200,7 +207,7 @@ def _figures(
 def _figure(
     operation: str, tests: Sequence[LevelTest], found: OperationAnswers, estimator: LanceEstimator
 ) -> OperationFigure:
-    name, row = found.classifier, OPERATIONS[operation]
+    name, row = found.classifier, found.row(operation)
     levels = [
         OperationLevel(
             level=test.level,
@@ -221,7 +228,7 @@ def _figure(
     too_few = too_few_right(name, int(before.sum()), before.size)
     holds = too_few is None and all(test.is_harmless for test in tests)
     undecided: OperationState = "holds" if holds else "cannot-tell"
-    state = "breaks" if told.shown else undecided
+    state = found.shown if told.shown else undecided
     return OperationFigure(
         classifier=name,
         operation=operation,
@@ -237,7 +244,8 @@ def _figure(
         sentence=too_few
         if too_few is not None and not told.shown
         else operation_sentence(state, name, told.words, told.loss, (told.lost, images, told.gained))
-        + beside(told),
+        + beside(told)
+        + doubt(state, levels),
         levels=levels,
     )
 
@@ -256,10 +264,12 @@ def _verdict(name: str, figures: Sequence[OperationFigure], found: OperationAnsw
     counts = Counter(each.state for each in own)
     holding = "1 holds" if counts["holds"] == 1 else f"{counts['holds']} hold"
     rest = f"{holding}, {counts['cannot-tell']} cannot be decided."
-    if counts["breaks"]:
-        sentence = f"{own[0].sentence} In all {counts['breaks']} of {len(own)} operations hurt, {rest}"
-        return ClassifierVerdict(classifier=name, state="breaks", finding=None, sentence=sentence)
-    sentence = f"{name}: of {len(own)} operations on {len(found.groups)} images none is shown to hurt; {rest}"
+    kind = "operations" if found.given is None else "given changes"
+    if hurting := counts[found.shown]:
+        hurt = "hurt" if found.shown == "breaks" else "are suspected"
+        sentence = f"{own[0].sentence} In all {hurting} of {len(own)} {kind} {hurt}, {rest}"
+        return ClassifierVerdict(classifier=name, state=found.shown, finding=None, sentence=sentence)
+    sentence = f"{name}: of {len(own)} {kind} on {len(found.groups)} images none is shown to hurt; {rest}"
     state: OperationState = "cannot-tell" if counts["cannot-tell"] else "holds"
     return ClassifierVerdict(classifier=name, state=state, finding=None, sentence=sentence)
 

@@ -19,7 +19,9 @@ from counterpose_core.stress_test.severity.curves import (
     monotonicity,
 )
 from counterpose_core.stress_test.severity.draw import Share, claimed_level
+from counterpose_core.transforms.table import Operation
 from counterpose_core.types import ItemState
+from counterpose_gateway.methods.stress_test.transforms.given import GivenChange
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import CONTROL, OperationAnswers
 from counterpose_gateway.methods.stress_test.transforms.severity.asked import share
 
@@ -46,7 +48,7 @@ class SeverityAnswers:
         plan = self.plan
         self.first, self.every = (
             {
-                name: OperationAnswers(name, plan.operations, plan.scaled, plan.is_adaptive)
+                name: OperationAnswers(name, plan.operations, plan.scaled, plan.is_adaptive, plan.given)
                 for name in self.config.request.classifiers
             }
             for _ in range(2)
@@ -59,6 +61,10 @@ class SeverityAnswers:
         if plan is None or plan.severity is None:
             raise InternalError("the run does not ask for severity")
         return plan
+
+    def row(self, operation: str) -> Operation | GivenChange:
+        """What is told of an operation, or of a change that was given."""
+        return next(iter(self.first.values())).row(operation)
 
     def add(self, source: str, label: str, stage: int, state: ItemState, result: ItemResult | None) -> None:
         """Take one item."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from counterpose_core.contract.base import Outcome, Problem
-from counterpose_core.contract.recipes import IDENTITY, Recipe
+from counterpose_core.contract.recipes import Recipe
 from counterpose_core.contract.runs import PredictionPair, TransformedImage
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BackendError, CounterposeError
@@ -40,6 +40,15 @@ def share(config: StressTestConfig, source: str) -> Share:
     group = config.groups.get(source, source)
     generator = np.random.default_rng(derive_seed(config.request.seed, "severity", group))
     return share_of(generator, plan.severity.full_share)
+
+
+@dataclass(frozen=True)
+class Made:
+    """An image: what it is called, at which level, and how it is made."""
+
+    operation: str
+    level: int
+    recipe: Recipe
 
 
 @dataclass
@@ -91,22 +100,22 @@ class Asked:
 
     @property
     def control(self) -> Recipe:
-        """The image with nothing changed."""
-        return next(each for each in self.pairs if each.operation == IDENTITY)
+        """The image with nothing changed: it is asked for first."""
+        return next(iter(self.pairs))
 
-    def made(self, order: Iterable[Recipe]) -> list[TransformedImage]:
-        """The images that were asked for, in an order of recipes, with the answers."""
+    def made(self, order: Iterable[Made]) -> list[TransformedImage]:
+        """The images that were asked for, in an order, with the answers."""
         return [
             TransformedImage(
-                operation=recipe.operation,
-                level=recipe.level,
-                recipe=str(recipe),
-                pixels=_only(self.pixels[recipe]),
-                predictions=self.pairs[recipe],
-                problem=next(iter(self.missing[recipe].values()), None),
+                operation=each.operation,
+                level=each.level,
+                recipe=str(each.recipe),
+                pixels=_only(self.pixels[each.recipe]),
+                predictions=self.pairs[each.recipe],
+                problem=next(iter(self.missing[each.recipe].values()), None),
             )
-            for recipe in order
-            if recipe in self.pairs
+            for each in order
+            if each.recipe in self.pairs
         ]
 
     @property
@@ -149,7 +158,7 @@ class Asked:
                     pairs[name] = prediction_pair(outcome.unwrap(), self.item.label, classes)
                 except CounterposeError as error:
                     missing[name] = error.detail
-                    if recipe.operation == IDENTITY and len(missing) == len(answers):
+                    if recipe == self.control and len(missing) == len(answers):
                         # Without the control, no other image of this photograph can be compared.
                         raise
 

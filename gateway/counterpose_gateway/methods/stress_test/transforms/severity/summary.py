@@ -30,7 +30,6 @@ from counterpose_core.stress_test.severity.mean_error import (
 )
 from counterpose_core.stress_test.severity.ranks import ranks_by_level
 from counterpose_core.text.imagenet_hierarchy import CLASSES, hierarchy
-from counterpose_core.transforms.table import OPERATIONS
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.transforms.severity.answers import Key, SeverityAnswers
@@ -89,7 +88,7 @@ def _figure(
     key: Key, levels: LevelAnswers, answers: SeverityAnswers, estimator: LanceEstimator
 ) -> SeverityFigure:
     name, operation = key
-    row, severity = OPERATIONS[operation], answers.plan.severity
+    row, severity = answers.row(operation), answers.plan.severity
     scaled, loss = answers.plan.scaled, 0.0 if severity is None else severity.loss
     drawn = {
         figure: estimator.generator(f"severity/{name}/{operation}/{figure}")
@@ -144,7 +143,7 @@ def _rest(share: Estimate) -> Estimate:
 def _ranks(
     operation: str, read: Mapping[Key, Read], answers: SeverityAnswers, estimator: LanceEstimator
 ) -> OperationRanks:
-    row, levels = OPERATIONS[operation], answers.plan.operations[operation]
+    row, levels = answers.row(operation), answers.plan.operations[operation]
     own = {name: read[name, operation] for name in answers.first if (name, operation) in read}
     values = _aligned({name: _by_group(found, answers) for name, found in own.items()})
     ranks, changes = ranks_by_level(values, estimator.generator(f"severity/ranks/{operation}"))

@@ -1,0 +1,60 @@
+"""``counterpose make-pairs``: images and table of pairs, by an editor of the user's own."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from counterpose._cli.groups import examples
+from counterpose._cli.terminal import exit_on_error, print_note, print_result
+from counterpose._datasets.own_editor import SECONDS
+from counterpose._datasets.own_editor import make_pairs as made_pairs
+
+EXAMPLES = examples(
+    "counterpose make-pairs photos/ --editor py:fog:edit --change 'in fog' --level 1 --level 3 --out foggy/",
+)
+
+
+def make_pairs(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with one subfolder per class.")],
+    editor: Annotated[
+        str,
+        typer.Option(
+            "--editor",
+            metavar="EDITOR",
+            help="py:module:function, called as edit(image, change, level, seed), or an address.",
+        ),
+    ],
+    change: Annotated[
+        list[str], typer.Option("--change", metavar="WORDS", help="What it is to change. Repeatable.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="A new folder.")],
+    level: Annotated[
+        list[int] | None,
+        typer.Option("--level", metavar="N", min=1, help="How much of it; default: 1. Repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Given to the editor.")] = 0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", min=0.1, help="That it has for an image.")
+    ] = SECONDS,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Number of images; default: all.")
+    ] = None,
+) -> None:
+    """Let an editor of your own change each image of a folder, for `stress-test --pairs`."""
+    with exit_on_error():
+        made = made_pairs(
+            folder,
+            editor=editor,
+            changes=dict.fromkeys(change, level or [1]),
+            out=out,
+            seed=seed,
+            seconds=seconds,
+            limit=limit,
+        )
+    print_result(str(made))
+    words = ["counterpose", "stress-test", str(folder), "--pairs", str(made.table)]
+    print_note(f"next: {shlex.join(words)} --classifier CLASSIFIER")
