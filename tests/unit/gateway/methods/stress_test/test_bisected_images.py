@@ -10,7 +10,7 @@ import pytest
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
 from counterpose_core.contract.recipes import Recipe
 from counterpose_core.errors import BackendUnavailable
-from counterpose_gateway.methods.stress_test.transforms.severity.asked import Asked
+from counterpose_gateway.methods.stress_test.transforms.severity.asked import Asked, Made
 from counterpose_gateway.records.items import LeasedGroup
 from counterpose_gateway.runs.attempt import OpenItems
 from fakes.ports import FakeClassifiers, fake_services
@@ -59,7 +59,7 @@ async def test_a_classifier_that_goes_away_spares_the_other() -> None:
     }
     assert levels == {"steady": {0, 1, 2, 3}, "leaning": {0}}
     assert asked.unanswered == {"leaning": "leaning is away"}
-    made = asked.made(asked.pairs)
+    made = asked.made(Made(each.operation, each.level, each) for each in asked.pairs)
     assert [each.problem for each in made if each.operation == "rotation"].count("leaning is away") == 1
 
 
