@@ -1,6 +1,6 @@
 """Hold the figures of severity against populations whose truth is known.
 
-    python -m evaluation.transforms.severity [--runs 2000] [--out FILE]
+    python -m evaluation.transforms.severity [--runs 2000] [--seed 20386] [--out FILE]
 
 Draws images with a failure point each, of which some do not follow the order of levels, plans them as a run
 with ``severity=adaptive`` does, and counts how often each 95 % interval holds the truth (accuracy, loss and
@@ -219,17 +219,24 @@ def main() -> None:
     """Measure every population at every number of images, and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--out", type=Path, default=RESULTS / "severity.json")
     given = parser.parse_args()
-    figures: dict[str, Any] = {"loss": LOSS, "populations": {}, "ranks": []}
+    figures: dict[str, Any] = {
+        "loss": LOSS,
+        "populations": {},
+        "ranks": [],
+        "seed": given.seed,
+        "runs": given.runs,
+    }
     for name, population in tqdm(POPULATIONS.items(), disable=None):
-        truth = truth_of(population, np.random.default_rng(SEED))
+        truth = truth_of(population, np.random.default_rng(given.seed))
         runs = given.runs // (4 if population.size > 1 else 1)
         figures["populations"][name] = [
-            measured(population, truth, images, runs, SEED + images) for images in IMAGES
+            measured(population, truth, images, runs, given.seed + images) for images in IMAGES
         ]
         print(name, *map(json.dumps, figures["populations"][name]), sep="\n", flush=True)  # noqa: T201
-    figures["ranks"] = [measured_ranks(images, given.runs // 4, SEED) for images in (96, 300, 1000)]
+    figures["ranks"] = [measured_ranks(images, given.runs // 4, given.seed) for images in (96, 300, 1000)]
     print(*map(json.dumps, figures["ranks"]), sep="\n", flush=True)  # noqa: T201
     given.out.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
