@@ -87,9 +87,7 @@ async def summed_up(gateway: FakeGateway, folder: Path, name: str, **settings: A
     client = AsyncClient(http=gateway.http)
     if not any(each.name == name for each in (await client.datasets.list()).datasets):
         await client.datasets.upload(folder, name=name)
-    run = await client.stress_tests.create(
-        dataset=name, classifiers=[NETWORK, "unbiased-resnet"], seed=1, **settings
-    )
+    run = await client.stress_tests.create(dataset=name, classifiers=[NETWORK], seed=1, **settings)
     await gateway.worker().work_off()
     return await run.summary()
 
@@ -102,9 +100,9 @@ def figures_of(summary: StressTestSummary) -> list[OperationFigure]:
 async def test_an_exported_run_read_back_as_pairs_has_the_same_figures(
     gateway: FakeGateway, tmp_path: Path
 ) -> None:
-    for number, scene in enumerate(scenes(48, seed=5)):
+    for number, scene in enumerate(scenes(24, seed=5)):
         written(tmp_path / f"own/{scene.object_class}/{number}.png", scene)
-    chosen = {"operations": ["gaussian-blur", "darker"], "levels": [1, 3, 5]}
+    chosen = {"operations": ["rotation", "darker"], "levels": [1, 5]}
     first = await summed_up(gateway, tmp_path / "own", "own", transforms=chosen)
     out = tmp_path / "exported"
     for name, data in (await files_of(gateway, first.run_id, "imagefolder")).items():
@@ -137,7 +135,7 @@ async def test_an_exported_run_read_back_as_pairs_has_the_same_figures(
     assert again.transforms is not None
     assert again.transforms.controls == first.transforms.controls
     assert again.transforms.given is not None
-    assert (again.transforms.given.used, again.transforms.given.controls) == (7 * 48, True)
+    assert (again.transforms.given.used, again.transforms.given.controls) == (5 * 24, True)
 
 
 async def losses(gateway: FakeGateway, drawn: list[Scene], change: Change, network: str) -> float:
@@ -185,12 +183,12 @@ async def measured(
 
 
 async def test_pairs_of_a_renderer_lose_what_many_renderings_do(gateway: FakeGateway, tmp_path: Path) -> None:
-    found = await measured(gateway, tmp_path / "night", at_night, "at night", (96, 512), seed=7)
-    assert len(found) == 2
+    found = await measured(gateway, tmp_path / "night", at_night, "at night", (48, 256), seed=7)
+    assert len(found) == 1
     for name, figure, truth in found:
         (level,) = figure.levels
         assert level.loss.low is not None
         assert level.loss.high is not None
-        # A share of 512 scenes is itself known to some 0.04 only.
-        assert level.loss.low - 0.04 <= truth <= level.loss.high + 0.04, name
-        assert figure.state in ("breaks", "holds", "cannot-tell")
+        # A share of 256 scenes is itself known to some 0.06 only.
+        assert level.loss.low - 0.06 <= truth <= level.loss.high + 0.06, name
+        assert (level.loss.n, figure.left_out) == (48, 0)
