@@ -137,9 +137,9 @@ def figures_of(
         precision_of_class=_true([each for each in findings if each.object_class], f"{size} class"),
         false_controls=share([run.false > 0 for run in controls]),
         false_tests=proportion(len(on_controls), tests),
-        coverage=_covered(((run.classifier, run.covered, run.intervals) for run in runs), f"{size}"),
+        coverage=_covered(((run.image_set, run.covered, run.intervals) for run in runs), f"{size}"),
         coverage_plain=_covered(
-            ((run.classifier, run.covered_plainly, run.intervals) for run in runs), f"{size} plain"
+            ((run.image_set, run.covered_plainly, run.intervals) for run in runs), f"{size} plain"
         ),
     )
 
@@ -149,8 +149,8 @@ def _true(findings: Iterable[FindingReport], name: str) -> Estimate:
     return clustered_share(pairs, generator(f"precision {name}"))
 
 
-def _covered(runs: Iterable[tuple[str, int, int]], name: str) -> Estimate:
-    pairs = ((spec, at < covered) for spec, covered, intervals in runs for at in range(intervals))
+def _covered(runs: Iterable[tuple[int, int, int]], name: str) -> Estimate:
+    pairs = ((str(shared), at < held) for shared, held, intervals in runs for at in range(intervals))
     return clustered_share(pairs, generator(f"coverage {name}"))
 
 

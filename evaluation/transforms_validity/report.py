@@ -60,6 +60,7 @@ class RunReport(_Frozen):
 
     classifier: str
     control: bool
+    image_set: int = Field(description="Number of its set of images, which a few classifiers share.")
     size: int
     accuracy: Estimate
     true_accuracy: float
@@ -83,7 +84,9 @@ class TransformsFigures(_Frozen):
     precision_of_class: Estimate
     false_controls: Estimate = Field(description="Controls with a false finding.")
     false_tests: Estimate = Field(description="Tests of controls that give a false finding.")
-    coverage: Estimate = Field(description="Printed intervals of losses that hold the truth, by classifier.")
+    coverage: Estimate = Field(
+        description="Printed intervals of losses that hold the truth, by set of images."
+    )
     coverage_plain: Estimate
 
 

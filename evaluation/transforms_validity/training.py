@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -121,7 +121,7 @@ class Trunk:
     def __call__(self, images: Sequence[Pixels] | Pixels) -> Features:
         """Return the features (n, 256) of images (48, 48, 3)."""
         found = [
-            self._model.forward_features(as_tensor(np.stack(images[first : first + _AT_ONCE])) * 2 - 1)
+            self._model.forward_features(as_tensor(np.stack(list(images[first : first + _AT_ONCE]))) * 2 - 1)
             for first in range(0, len(images), _AT_ONCE)
         ]
         head = self._model.head
@@ -298,12 +298,12 @@ class Head:
         ]
 
     @torch.inference_mode()
-    def __call__(self, features: Features) -> NDArray[np.intp]:
-        """Return the class that it answers for each image's features (n,)."""
+    def probabilities(self, features: Features) -> Features:
+        """Return the probability of each class (n, 8) by each image's features (n, 256)."""
         (first, second) = self._layers
         hidden = F.gelu(F.linear(torch.from_numpy(features), *first))
-        return F.linear(hidden, *second).argmax(dim=1).numpy()
+        return F.linear(hidden, *second).softmax(dim=1).numpy()
 
-
-Answer = Callable[[Features], NDArray[np.intp]]
-"""A head: features (n, 256) to classes (n,)."""
+    def __call__(self, features: Features) -> NDArray[np.intp]:
+        """Return the class that it answers for each image's features (n,)."""
+        return np.asarray(self.probabilities(features).argmax(axis=1))

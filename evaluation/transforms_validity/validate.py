@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -32,8 +31,8 @@ from . import figures
 from .images import CONTROL, Cell, cells_of
 from .planted import CLASSES, TESTED, Sensitivity, Taught, roster_of
 from .report import CellReport, FindingReport, PlantedReport, RunReport, TransformsValidity
-from .running import SIZES, stress_test
-from .training import REHEARSED, Size, Training
+from .running import SETS, SIZES, ImageSet, SharedAnswers
+from .training import REHEARSED, Head, Size, Training, Trunk
 from .truth import Pool, Truth
 
 OUT = RESULTS / "transforms-validity.json"
@@ -83,17 +82,27 @@ class Study:
             folder=state / "runs",
         )
 
-    def run(self, job: tuple[Taught, int]) -> None:
-        """Run the product on a classifier, with so many images, where that was not done."""
-        path = self._path(*job)
-        if not path.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            began = time.process_time()
-            told = stress_test(*job, self.truth.training.folder)
-            write_atomically(path, told.model_dump_json(by_alias=True).encode())
-            took = f"{time.process_time() - began:.0f} s of the processor"
-            sys.stdout.write(f"{path.stem}: {len(figures.findings_of(told))} findings, {took}\n")
+    def run(self, number: int) -> None:
+        """Run the product on the classifiers of a set of images, where that was not done."""
+        mine = [one for one in self.roster if self.set_of(one) == number]
+        wanted = [job for job in product(mine, self.sizes) if not self._path(*job).exists()]
+        if not wanted:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        training, images = self.truth.training, ImageSet(self.truth.seed, number)
+        heads = {one.name: Head(training.folder / one.name) for one in mine}
+        trunk = Trunk(training.trunk_file(training.trunk_of(mine[0])))
+        answers = SharedAnswers(trunk, heads, images.store)
+        for one, size in wanted:
+            told = images.stress_test(one.name, size, answers)
+            write_atomically(self._path(one, size), told.model_dump_json(by_alias=True).encode())
+            sys.stdout.write(f"{one.name}, {size} images: {len(figures.findings_of(told))} findings\n")
             sys.stdout.flush()
+
+    def set_of(self, one: Taught) -> int:
+        """The number of a classifier's set of images; those of a set have the same trunk."""
+        trunks, place = self.truth.training.trunks, self.roster.index(one)
+        return place % trunks + trunks * (place // trunks % max(1, SETS // trunks))
 
     def _path(self, one: Taught, size: int) -> Path:
         return self.folder / f"{one.name}-{size}.json"
@@ -152,10 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     study = Study.of(given)
     if not given.report:
         study.truth.training.run(study.roster, logging.getLogger("operations"))
-        # Controls and others in turns, the fewer images first: a part of it shows both.
-        order = [*product(_mixed(study.roster), study.sizes)]
         with ProcessPoolExecutor(given.processes, get_context("spawn"), partial(use_threads, 1)) as pool:
-            _all(pool, study.run, order, 1)
+            _all(pool, study.run, sorted(set(map(study.set_of, study.roster))), 1)
             _all(pool, study.measure, study.base(), 12)
             _all(pool, study.measure, study.claimed(), 4)
     report(study, given.out)
@@ -166,15 +173,6 @@ def _all(pool: ProcessPoolExecutor, work: Callable[[T], None], jobs: Sequence[T]
         if number % 20 == 0 or number == len(jobs):
             sys.stdout.write(f"{work.__name__}: {number} of {len(jobs)}\n")
             sys.stdout.flush()
-
-
-def _mixed(roster: Sequence[Taught]) -> list[Taught]:
-    """Those with sensitivities and the controls in turns, so that a part of them has both."""
-    found = list[tuple[float, Taught]]()
-    for kind in (True, False):
-        part = [one for one in roster if bool(one.sensitivities) is kind]
-        found += [(at / len(part), one) for at, one in enumerate(part)]
-    return [one for _, one in sorted(found, key=lambda each: each[0])]
 
 
 def report(study: Study, out: Path) -> None:
@@ -239,6 +237,7 @@ def _run_report(
     return RunReport(
         classifier=one.name,
         control=not one.sensitivities,
+        image_set=study.set_of(one),
         size=size,
         accuracy=next(iter(told.controls.values())),
         true_accuracy=study.truth.accuracy(one),
