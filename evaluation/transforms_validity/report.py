@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from counterpose_core.types import Estimate
@@ -90,16 +92,6 @@ class TransformsFigures(_Frozen):
     coverage_plain: Estimate
 
 
-class CellReport(_Frozen):
-    """The true loss of a classifier under an operation at a level, of all classes and of each."""
-
-    classifier: str
-    operation: str
-    level: int
-    loss: Estimate
-    classes: dict[str, float]
-
-
 class TransformsValidity(_Frozen):
     """The result file; ``figures`` by the number of images of a run."""
 
@@ -114,4 +106,12 @@ class TransformsValidity(_Frozen):
     planted: list[PlantedReport]
     findings: list[FindingReport]
     runs: list[RunReport]
-    cells: list[CellReport]
+    cells: dict[str, dict[str, list[list[float]]]] = Field(
+        description="True losses by classifier and operation: a row for each level, of all classes and then"
+        " of each in the world's order."
+    )
+
+    def text(self) -> str:
+        """Write the file, a row of numbers a line."""
+        plain = self.model_dump_json(indent=1)
+        return re.sub(r"\[[\s\d.,e-]+\]", lambda row: re.sub(r"\s+", " ", row[0]), plain) + "\n"

@@ -59,6 +59,7 @@ _HEAD_BATCH = 512
 _ACTS, _NEAR = 0.25, 0.25
 """Shares of a head's batch on which a sensitivity acts, and of its operations where it does not."""
 _AT_ONCE, _RENDERED = 256, 500
+_DONE = "taught.json"
 
 
 @dataclass(frozen=True)
@@ -150,35 +151,37 @@ class Training:
         """Where a trunk is."""
         return self.work / f"trunk-{self.seed}-{number}.safetensors"
 
-    def run(self, roster: Sequence[Taught], log: logging.Logger) -> None:
-        """Train what is missing: trunks first, each from its checkpoint on."""
-        for path in (self.folder, self.work):
-            path.mkdir(parents=True, exist_ok=True)
-        for number in range(self.trunks):
-            wanted = [one for one in roster if self.trunk_of(one) == number and not self.is_done(one)]
-            if wanted:
-                self._train(number, wanted, log)
+    def prepare(self, number: int, log: logging.Logger) -> None:
+        """Train a trunk from its checkpoint on, and see the training images, where that was not done."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        file = self.trunk_file(number)
+        if self._features(number).exists():
+            return
+        bank = bank_of(self.seed, number, self.size, self.work)
+        if not file.exists():
+            self._fit_trunk(number, bank, log)
+        save_array(self._features(number), Trunk(file)(bank.images))
+
+    def teach(self, one: Taught) -> None:
+        """Train a classifier's head where that was not done."""
+        if self.is_done(one):
+            return
+        number, folder = self.trunk_of(one), self.folder / one.name
+        bank = bank_of(self.seed, number, self.size, self.work)
+        head = fit_head(np.load(self._features(number)), bank, one, self.size.head_steps)
+        save(Trunk(self.trunk_file(number)), head, folder)
+        write_atomically(folder / _DONE, self._told(one).encode())
+
+    def _features(self, number: int) -> Path:
+        return self.trunk_file(number).with_suffix(".features.npy")
 
     def is_done(self, one: Taught) -> bool:
         """Whether it was trained, and taught this very thing."""
-        done = self.folder / one.name / "taught.json"
+        done = self.folder / one.name / _DONE
         return done.exists() and done.read_text(encoding="utf-8") == self._told(one)
 
     def _told(self, one: Taught) -> str:
         return json.dumps({"taught": one.about, "trunks": self.trunks, "size": vars(self.size)})
-
-    def _train(self, number: int, wanted: Sequence[Taught], log: logging.Logger) -> None:
-        bank = bank_of(self.seed, number, self.size, self.work)
-        file = self.trunk_file(number)
-        if not file.exists():
-            self._fit_trunk(number, bank, log)
-        trunk, features = Trunk(file), file.with_suffix(".features.npy")
-        if not features.exists():
-            save_array(features, trunk(bank.images))
-        seen: Features = np.load(features)
-        for one in tqdm(wanted, desc="heads"):
-            save(trunk, fit_head(seen, bank, one, self.size.head_steps), self.folder / one.name)
-            write_atomically(self.folder / one.name / "taught.json", self._told(one).encode())
 
     def _fit_trunk(self, number: int, bank: Bank, log: logging.Logger) -> None:
         torch.manual_seed(1000 * self.seed + number)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from counterpose_core.statistics.bootstrap import Flags
 from counterpose_core.stress_test.operations import PairedAnswers
 from counterpose_core.types import Estimate
 from counterpose_miniature.training.stage import save_array
@@ -19,7 +21,7 @@ from evaluation.validity import sources
 from .figures import generator
 from .images import CONTROL, Cell, Photograph, as_input, changed, others_of, photograph
 from .planted import CLASSES, Sensitivity, Taught
-from .training import Features, Head, Training, Trunk
+from .training import Head, Training, Trunk
 
 _ALL, _FORCED = 30_000, 50_000
 """Where fresh scenes begin in a stretch, behind those of its runs."""
@@ -75,14 +77,16 @@ class Truth:
 
     training: Training
     folder: Path
+    _held: dict[tuple[str, Pool, Cell], Flags] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def seed(self) -> int:
         """The stretch."""
         return self.training.seed
 
-    def measure(self, pool: Pool, cell: Cell) -> None:
+    def measure(self, job: tuple[Pool, Cell]) -> None:
         """Compute the features of a pool's images under an operation, where that was not done."""
+        pool, cell = job
         path = self._path(pool, cell)
         if path.exists():
             return
@@ -95,38 +99,42 @@ class Truth:
         trunks = [_trunk(self.training.trunk_file(number)) for number in range(self.training.trunks)]
         save_array(path, np.stack([trunk(images).astype(np.float16) for trunk in trunks]))
 
-    def loss(self, one: Taught, pool: Pool, cell: Cell, object_class: str | None = None) -> Estimate:
-        """The accuracy of a classifier on a pool with nothing changed, less that under an operation.
-
-        ``object_class`` takes this class of a pool alone.
-        """
+    def loss(self, one: Taught, pool: Pool, cell: Cell) -> Estimate:
+        """The accuracy of a classifier on a pool with nothing changed, less that under an operation."""
         before, after = self._right(one, pool, CONTROL), self._right(one, pool, cell)
-        chosen = np.array([object_class in (None, scene.object_class) for scene in self._scenes(pool)])
-        before, after = before[chosen], after[chosen]
-        drawn = generator(f"{one.name} {pool.name} {cell} {object_class}")
+        drawn = generator(f"{one.name} {pool.name} {cell}")
         return PairedAnswers(np.arange(len(before)), before, after).loss(drawn)
+
+    def by_class(self, one: Taught, cell: Cell) -> dict[str, float]:
+        """The loss on the scenes of each class, among those of all classes alike."""
+        before, after = self._right(one, Pool(), CONTROL), self._right(one, Pool(), cell)
+        losses, true = before.astype(np.float64) - after, self._true(Pool())
+        return {name: float(losses[true == at].mean()) for at, name in enumerate(CLASSES)}
 
     def accuracy(self, one: Taught) -> float:
         """The share of fresh scenes that a classifier answers rightly with nothing changed."""
         return float(self._right(one, Pool(), CONTROL).mean())
 
-    def _right(self, one: Taught, pool: Pool, cell: Cell) -> np.ndarray:
-        self.measure(pool, cell)
-        features: Features = np.load(self._path(pool, cell))[self.training.trunk_of(one)].astype(np.float32)
-        true = [CLASSES.index(scene.object_class) for scene in self._scenes(pool)]
-        return np.asarray(Head(self.training.folder / one.name)(features) == np.array(true))
+    def _right(self, one: Taught, pool: Pool, cell: Cell) -> Flags:
+        key = one.name, pool, cell
+        if key not in self._held:
+            self.measure((pool, cell))
+            features = np.load(self._path(pool, cell))[self.training.trunk_of(one)].astype(np.float32)
+            answered = Head(self.training.folder / one.name)(features)
+            self._held[key] = np.asarray(answered == self._true(pool))
+        return self._held[key]
 
-    def _scenes(self, pool: Pool) -> list[Scene]:
-        return _scenes(pool, self.seed, self.training.size.fresh)
+    def _true(self, pool: Pool) -> NDArray[np.intp]:
+        return _classes(pool, self.seed, self.training.size.fresh)
 
     def _path(self, pool: Pool, cell: Cell) -> Path:
         size = self.training.size.fresh
         return self.folder / f"truth-{self.seed}-{size}" / f"{pool.name}-{cell[0]}-{cell[1]}.npy"
 
 
-@lru_cache(maxsize=32)
-def _scenes(pool: Pool, seed: int, count: int) -> list[Scene]:
-    return pool.scenes(seed, count)
+@lru_cache(maxsize=64)
+def _classes(pool: Pool, seed: int, count: int) -> NDArray[np.intp]:
+    return np.array([CLASSES.index(scene.object_class) for scene in pool.scenes(seed, count)])
 
 
 def _with_others(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -22,17 +22,18 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
+from counterpose_core.blobs import cache_key
 from counterpose_core.contract.transforms import TransformSummary
 from counterpose_core.types import Estimate
 from counterpose_miniature.training.stage import use_threads, write_atomically
 from evaluation.paths import RESULTS, STATE
 
 from . import figures
-from .images import CONTROL, Cell, cells_of
-from .planted import CLASSES, TESTED, Sensitivity, Taught, roster_of
-from .report import CellReport, FindingReport, PlantedReport, RunReport, TransformsValidity
+from .images import CONTROL, INPUT, Cell, cells_of
+from .planted import TESTED, Sensitivity, Taught, roster_of
+from .report import FindingReport, PlantedReport, RunReport, TransformsValidity
 from .running import SETS, SIZES, ImageSet, SharedAnswers
-from .training import REHEARSED, Head, Size, Training, Trunk
+from .training import LEARNED, MODEL, REHEARSED, Head, Size, Training, Trunk
 from .truth import Pool, Truth
 
 OUT = RESULTS / "transforms-validity.json"
@@ -71,9 +72,10 @@ class Study:
 
     @classmethod
     def of(cls, given: argparse.Namespace) -> Study:
-        """The study that a command line asks for; a rehearsal keeps its pieces apart."""
-        state = given.state.absolute() / ("rehearsal" if given.rehearse else "")
+        """The study that a command line asks for; pieces of another size or of other images lie apart."""
         size = REHEARSED if given.rehearse else Size()
+        about = cache_key(size=vars(size), trunks=given.trunks, learned=LEARNED, model=MODEL, input=INPUT)
+        state = given.state.absolute() / about[:8]
         models, work = state / "classifiers", state / "training"
         return cls(
             roster=roster_of(given.seed, given.classifiers, given.controls, given.planted),
@@ -126,10 +128,6 @@ class Study:
         said = (each for told in self.done.values() for each in figures.findings_of(told))
         return _sorted((pool_of(each), _cell(each)) for each in said)
 
-    def measure(self, job: tuple[Pool, Cell]) -> None:
-        """Measure a cell of the truth."""
-        self.truth.measure(*job)
-
 
 def pool_of(one: figures.Finding) -> Pool:
     """The scenes that a finding speaks of."""
@@ -160,11 +158,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stdout)
     study = Study.of(given)
     if not given.report:
-        study.truth.training.run(study.roster, logging.getLogger("operations"))
+        training = study.truth.training
+        for number in range(training.trunks):
+            training.prepare(number, logging.getLogger("operations"))
         with ProcessPoolExecutor(given.processes, get_context("spawn"), partial(use_threads, 1)) as pool:
+            _all(pool, training.teach, study.roster, 1)
             _all(pool, study.run, sorted(set(map(study.set_of, study.roster))), 1)
-            _all(pool, study.measure, study.base(), 12)
-            _all(pool, study.measure, study.claimed(), 4)
+            _all(pool, study.truth.measure, study.base(), 12)
+            _all(pool, study.truth.measure, study.claimed(), 4)
     report(study, given.out)
 
 
@@ -178,7 +179,7 @@ def _all(pool: ProcessPoolExecutor, work: Callable[[T], None], jobs: Sequence[T]
 def report(study: Study, out: Path) -> None:
     """Judge every run that is done, write the result file, and print each aim."""
     planted, findings, runs = list[PlantedReport](), list[FindingReport](), list[RunReport]()
-    cells = list[CellReport]()
+    cells = dict[str, dict[str, list[list[float]]]]()
     tested = [one for one in study.roster if any((one, size) in study.done for size in study.sizes)]
     for one in tested:
         of_one = {size: study.done[one, size] for size in study.sizes if (one, size) in study.done}
@@ -186,7 +187,7 @@ def report(study: Study, out: Path) -> None:
             by_level = {cell[1]: study.truth.loss(one, pool, cell) for pool, cell in _about_levels(each)}
             planted.append(figures.planted_report(one.name, each, by_level, of_one))
         losses = {cell: study.truth.loss(one, Pool(), cell) for cell in CELLS[1:]}
-        cells += [_cell_report(study, one, cell, loss) for cell, loss in losses.items()]
+        cells[one.name] = _rows(study.truth, one, losses)
         for size, told in of_one.items():
             judged = [
                 figures.finding_report(
@@ -213,7 +214,7 @@ def report(study: Study, out: Path) -> None:
         runs=runs,
         cells=cells,
     )
-    write_atomically(out, f"{made.model_dump_json(indent=1)}\n".encode())
+    write_atomically(out, made.text().encode())
     for aim in made.aims:
         word = {True: "reached", False: "missed", None: "unknown"}[aim.met]
         sys.stdout.write(f"{word:8} {aim.name} ({aim.aim}): {aim.reached}\n")
@@ -224,13 +225,17 @@ def _about_levels(one: Sensitivity) -> Iterator[tuple[Pool, Cell]]:
     return (job for job in _about(one) if job[1] != CONTROL)
 
 
-def _cell_report(study: Study, one: Taught, cell: Cell, loss: Estimate) -> CellReport:
-    classes = {name: study.truth.loss(one, Pool(), cell, name).estimate or 0.0 for name in CLASSES}
-    return CellReport(classifier=one.name, operation=cell[0], level=cell[1], loss=loss, classes=classes)
+def _rows(truth: Truth, one: Taught, losses: Mapping[Cell, Estimate]) -> dict[str, list[list[float]]]:
+    """The losses of each operation, a row for each level: of all classes, then of each."""
+    rows = dict[str, list[list[float]]]()
+    for cell, loss in losses.items():
+        values = [loss.estimate or 0.0, *truth.by_class(one, cell).values()]
+        rows.setdefault(cell[0], []).append([round(value, 3) for value in values])
+    return rows
 
 
 def _run_report(
-    study: Study, one: Taught, size: int, losses: dict[Cell, Estimate], judged: Sequence[FindingReport]
+    study: Study, one: Taught, size: int, losses: Mapping[Cell, Estimate], judged: Sequence[FindingReport]
 ) -> RunReport:
     told = study.done[one, size]
     printed = list(figures.printed_intervals(told))

@@ -92,9 +92,9 @@ def page(tmp_path: Path) -> str:
         planted=[PLANTED],
         findings=[finding("fly", 0.02, is_true=False), finding("", 0.3, is_true=True)],
         runs=[RUN],
-        cells=[],
+        cells={},
     )
-    file.write_text(record.model_dump_json(), encoding="utf-8")
+    file.write_text(record.text(), encoding="utf-8")
     return operations_page(file)
 
 

@@ -124,6 +124,7 @@ def test_an_interval_holds_a_truth_whose_own_interval_reaches_it() -> None:
     assert figures.holds(printed, about(0.39))
     assert figures.holds(printed, about(0.41, 0.05))
     assert not figures.holds(printed, about(0.41, 0.01))
+    assert figures.holds(printed, about(0.19, 0.05))
     assert not figures.holds(printed, about(0.19, 0.01))
     assert not figures.holds_plainly(printed, about(0.41, 0.05))
     assert figures.holds_plainly(printed, about(0.39))
