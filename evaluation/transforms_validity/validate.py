@@ -26,6 +26,7 @@ from counterpose_core.blobs import cache_key
 from counterpose_core.contract.transforms import TransformSummary
 from counterpose_core.types import Estimate
 from counterpose_miniature.training.stage import use_threads, write_atomically
+from counterpose_processes.signals import ended_by_signals
 from evaluation.paths import RESULTS, STATE
 
 from . import figures
@@ -161,7 +162,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         training = study.truth.training
         for number in range(training.trunks):
             training.prepare(number, logging.getLogger("operations"))
-        with ProcessPoolExecutor(given.processes, get_context("spawn"), partial(use_threads, 1)) as pool:
+        processes = ProcessPoolExecutor(given.processes, get_context("spawn"), partial(use_threads, 1))
+        # Without it, who ends this process leaves the others behind.
+        with ended_by_signals(), processes as pool:
             _all(pool, training.teach, study.roster, 1)
             _all(pool, study.run, sorted(set(map(study.set_of, study.roster))), 1)
             _all(pool, study.truth.measure, study.base(), 12)
