@@ -9,6 +9,7 @@ from pathlib import Path
 from counterpose_core.types import Estimate
 from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
 from evaluation.paths import RESULTS
+from evaluation.transforms_validity.planted import MANY
 from evaluation.transforms_validity.report import (
     FALSE_BELOW,
     PLANTED_FROM,
@@ -57,13 +58,15 @@ def operations_page(file: Path = OPERATIONS) -> str:
 
 def finding(made: TransformsValidity) -> str:
     """Say how much of what is planted is found, and how much of what is found is true."""
-    few, many = made.figures[min(made.figures)], made.figures[max(made.figures)]
-    return (
-        f"Runs of {min(made.figures)} images find {_of(few.whole)} of the planted sensitivities of a whole"
-        f" model, and runs of {max(made.figures)} images {_of(many.of_class)} of those of one class; of their"
-        f" findings {_of(few.precision)} and {_of(many.precision)} are true, and {_of(few.coverage)} and"
-        f" {_of(many.coverage)} of the intervals of losses hold the truth."
-    )
+    said = list[str]()
+    for images, each in sorted(made.figures.items()):
+        classes = f" and {_of(each.of_class)} of those of one class" if images >= MANY else ""
+        said.append(
+            f"Runs of {images} images find {_of(each.whole)} of the planted sensitivities of a whole model"
+            f"{classes}; of their findings {_of(each.precision)} are true, and {_of(each.coverage)} of the"
+            " intervals of losses hold the truth."
+        )
+    return " ".join(said)
 
 
 def _of(one: Estimate) -> str:

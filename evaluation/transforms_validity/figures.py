@@ -15,7 +15,7 @@ from evaluation.validity.measures import clustered_share, share
 from evaluation.validity.report import Aim
 
 from .images import Cell
-from .planted import Sensitivity
+from .planted import FEW, MANY, Sensitivity
 from .report import FALSE_BELOW, PLANTED_FROM, FindingReport, PlantedReport, RunReport, TransformsFigures
 
 RECALL_WHOLE, RECALL_CLASS, PRECISION, COVERAGE = 0.95, 0.9, 0.95, 0.93
@@ -156,11 +156,13 @@ def _covered(runs: Iterable[tuple[int, int, int]], name: str) -> Estimate:
 
 def aims_of(figures: Mapping[int, TransformsFigures]) -> list[Aim]:
     """The aims, each by the number of images that it is stated for."""
-    few, many = min(figures), max(figures)
-    found = [
-        _aim(f"whole-model sensitivities found at {few} images", figures[few].whole, RECALL_WHOLE),
-        _aim(f"sensitivities of one class found at {many} images", figures[many].of_class, RECALL_CLASS),
-    ]
+    found = list[Aim]()
+    if FEW in figures:
+        name = f"whole-model sensitivities found at {FEW} images"
+        found.append(_aim(name, figures[FEW].whole, RECALL_WHOLE))
+    if MANY in figures:
+        name = f"sensitivities of one class found at {MANY} images"
+        found.append(_aim(name, figures[MANY].of_class, RECALL_CLASS))
     for size, each in figures.items():
         found += [
             _aim(f"findings that are true at {size} images", each.precision, PRECISION),

@@ -20,6 +20,8 @@ assert _OWN is not None
 TESTED = (*_OWN.operations, "occlusion-bottom", "background-other-class")
 """The operations of every run: all are tested, so the screen chooses all of them."""
 TESTED_LEVELS = tuple(_OWN.levels)
+SIZES = FEW, MANY = (96, 480)
+"""Images of a run: for the whole model, and, at 60 a class, for single classes."""
 UNSEEN = ("flip-horizontal",)
 """Operations that no classifier of this world can see: it draws left and right alike."""
 

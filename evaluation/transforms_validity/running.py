@@ -38,8 +38,6 @@ from .planted import CLASSES, SUITE, TESTED
 from .training import Features, Head, Trunk
 from .truth import start_of
 
-SIZES = (96, 480)
-"""Images of a run: for the whole model, and, at 60 a class, for single classes."""
 SETS = 6
 """Sets of images, each of a few classifiers, which share what is made of them."""
 _BLOCK = 1000

@@ -71,6 +71,11 @@ def _trunk(file: Path) -> Trunk:
     return Trunk(file)
 
 
+@lru_cache(maxsize=64)
+def _head(folder: Path) -> Head:
+    return Head(folder)
+
+
 @dataclass(frozen=True)
 class Truth:
     """The losses of the classifiers of a training on fresh scenes; features are kept in ``folder``."""
@@ -120,7 +125,7 @@ class Truth:
         if key not in self._held:
             self.measure((pool, cell))
             features = np.load(self._path(pool, cell))[self.training.trunk_of(one)].astype(np.float32)
-            answered = Head(self.training.folder / one.name)(features)
+            answered = _head(self.training.folder / one.name)(features)
             self._held[key] = np.asarray(answered == self._true(pool))
         return self._held[key]
 

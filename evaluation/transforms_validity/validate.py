@@ -31,9 +31,9 @@ from evaluation.paths import RESULTS, STATE
 
 from . import figures
 from .images import CONTROL, INPUT, Cell, cells_of
-from .planted import TESTED, Sensitivity, Taught, roster_of
+from .planted import SIZES, TESTED, Sensitivity, Taught, roster_of
 from .report import FindingReport, PlantedReport, RunReport, TransformsValidity
-from .running import SETS, SIZES, ImageSet, SharedAnswers
+from .running import SETS, ImageSet, SharedAnswers
 from .training import LEARNED, MODEL, REHEARSED, Head, Size, Training, Trunk
 from .truth import Pool, Truth
 

@@ -206,5 +206,8 @@ def test_an_aim_is_stated_for_the_images_that_it_needs() -> None:
     assert met["sensitivities of one class found at 480 images"] is False
     assert met["findings that are true at 96 images"] is False
     assert met["intervals of losses that hold the truth at 96 images"] is True
+    assert "sensitivities of one class found at 480 images" not in {
+        aim.name for aim in figures.aims_of({96: few})
+    }
     # One of two controls: the exact interval reaches down to 1 %.
     assert met["controls with a false finding at 96 images"] is True
