@@ -127,6 +127,7 @@ def figures_of(
         for scope in PLANTED_FROM
     }
     on_controls = [each for each in findings if each.control and not each.is_true]
+    groundless = {each.classifier for each in findings if not _loses(each)}
     tests = sum(run.figures + run.class_tests for run in controls)
     return TransformsFigures(
         whole=share(in_scope["whole"]),
@@ -135,13 +136,22 @@ def figures_of(
         precision=_true(findings, f"{size}"),
         precision_whole=_true([each for each in findings if not each.object_class], f"{size} whole"),
         precision_of_class=_true([each for each in findings if each.object_class], f"{size} class"),
+        any_loss=clustered_share(
+            ((each.classifier, _loses(each)) for each in findings), generator(f"any loss {size}")
+        ),
         false_controls=share([run.false > 0 for run in controls]),
+        groundless_controls=share([run.classifier in groundless for run in controls]),
         false_tests=proportion(len(on_controls), tests),
         coverage=_covered(((run.image_set, run.covered, run.intervals) for run in runs), f"{size}"),
         coverage_plain=_covered(
             ((run.image_set, run.covered_plainly, run.intervals) for run in runs), f"{size} plain"
         ),
     )
+
+
+def _loses(one: FindingReport) -> bool:
+    """Whether fresh scenes lose anything by a finding's words, as the interval of this loss shows."""
+    return (one.true.low or 0.0) > 0.0
 
 
 def _true(findings: Iterable[FindingReport], name: str) -> Estimate:

@@ -84,7 +84,13 @@ class TransformsFigures(_Frozen):
     precision: Estimate = Field(description="Findings that are true, by classifier.")
     precision_whole: Estimate
     precision_of_class: Estimate
+    any_loss: Estimate = Field(
+        description="Findings by whose words anything is lost, by its interval, be it below 5 points."
+    )
     false_controls: Estimate = Field(description="Controls with a false finding.")
+    groundless_controls: Estimate = Field(
+        description="Controls with a finding by whose words nothing is shown to be lost."
+    )
     false_tests: Estimate = Field(description="Tests of controls that give a false finding.")
     coverage: Estimate = Field(
         description="Printed intervals of losses that hold the truth, by set of images."

@@ -23,14 +23,14 @@ def about(value: float, n: int = 8) -> Estimate:
 
 
 def figures(whole: float, of_class: float) -> TransformsFigures:
-    names = ("circumstance", "precision_whole", "precision_of_class", "false_controls", "false_tests")
+    named = {"whole", "of_class", "precision", "coverage", "coverage_plain"}
     return TransformsFigures(
         whole=about(whole, 17),
         of_class=about(of_class, 9),
         precision=about(0.9, 70),
         coverage=about(0.94, 1500),
         coverage_plain=about(0.92, 1500),
-        **dict.fromkeys(names, about(0.5)),
+        **dict.fromkeys(TransformsFigures.model_fields.keys() - named, about(0.5)),
     )
 
 

@@ -190,6 +190,8 @@ def test_false_findings_are_told_of_all_runs_and_of_controls_with_their_tests() 
     found = made(RUNS)
     assert (found.precision.estimate, found.precision.n) == (2 / 3, 3)
     assert (found.false_controls.estimate, found.false_controls.n) == (0.5, 2)
+    # The truth of the false one is 0.01, from -0.01 to 0.03.
+    assert (found.any_loss.estimate, found.groundless_controls.estimate) == (2 / 3, 0.5)
     assert (found.false_tests.estimate, found.false_tests.n) == (0.01, 100)
 
 
