@@ -110,7 +110,7 @@ class TransformsValidity(_Frozen):
     aims: list[Aim]
     figures: dict[int, TransformsFigures]
     planted: list[PlantedReport]
-    findings: list[FindingReport]
+    findings: list[FindingReport] = Field(description="All but true ones of single classes, which are many.")
     runs: list[RunReport]
     cells: dict[str, dict[str, list[list[float]]]] = Field(
         description="True losses by classifier and operation: a row for each level, of all classes and then"

@@ -213,7 +213,7 @@ def report(study: Study, out: Path) -> None:
         aims=figures.aims_of(by_size),
         figures=by_size,
         planted=planted,
-        findings=findings,
+        findings=[each for each in findings if not (each.object_class and each.is_true)],
         runs=runs,
         cells=cells,
     )
