@@ -1,0 +1,112 @@
+"""The page about operations on images, compared with planted sensitivities and fresh scenes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from counterpose_core.types import Estimate
+from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
+from evaluation.paths import RESULTS
+from evaluation.transforms_validity.planted import MANY
+from evaluation.transforms_validity.report import (
+    FALSE_BELOW,
+    PLANTED_FROM,
+    FindingReport,
+    PlantedReport,
+    TransformsValidity,
+)
+
+OPERATIONS = RESULTS / "transforms-validity.json"
+FIGURES = (
+    ("planted sensitivities of the whole model that are found", "≥ 0.95 at 96 images", "whole"),
+    ("of one class alone, found by a finding about the class", "≥ 0.9 at 480 images", "of_class"),
+    ("under one circumstance only, whose operation breaks", NONE, "circumstance"),
+    ("findings that are true", "≥ 0.95", "precision"),
+    ("of these, about all classes", NONE, "precision_whole"),
+    ("of these, about one class", NONE, "precision_of_class"),
+    ("findings by whose words anything is lost, be it below 5 points", NONE, "any_loss"),
+    ("controls with a false finding", "interval not above 0.05", "false_controls"),
+    ("controls with a finding by whose words nothing is shown to be lost", NONE, "groundless_controls"),
+    ("tests of controls with a false finding", NONE, "false_tests"),
+    ("intervals of losses that hold the truth, which has an interval, too", "≥ 0.93", "coverage"),
+    ("intervals of losses that hold the measured loss itself", NONE, "coverage_plain"),
+)
+PLANTED = ("classifier", "operation", "from level", "where", "true loss", "planted")
+FALSE = ("classifier", "images", "operation", "level", "class", "loss", "true loss")
+
+
+def operations_page(file: Path = OPERATIONS) -> str:
+    """Write the page."""
+    made = TransformsValidity.model_validate_json(file.read_bytes())
+    body, sizes = list[str](), sorted(made.figures)
+    for images in sizes:
+        figures = (
+            [title, aim, *cells(getattr(made.figures[images], name), 3)] for title, aim, name in FIGURES
+        )
+        body += [f"## Runs of {images} images", "", *table(("figure", "aim", "value", "n"), figures), ""]
+    body += [
+        "## Every sensitivity",
+        "",
+        *table((*PLANTED, *(f"found at {images}" for images in sizes)), _planted(made, sizes)),
+        "",
+        "## Every false finding",
+        "",
+        *table(FALSE, (_false(each) for each in made.findings if not each.is_true)),
+    ]
+    return page("Operations on images compared with planted truth", finding(made), body, _how(made))
+
+
+def finding(made: TransformsValidity) -> str:
+    """Say how much of what is planted is found, and how much of what is found is true."""
+    said = list[str]()
+    for images, each in sorted(made.figures.items()):
+        classes = f" and {_of(each.of_class)} of those of one class" if images >= MANY else ""
+        said.append(
+            f"Runs of {images} images find {_of(each.whole)} of the planted sensitivities of a whole model"
+            f"{classes}; of their findings {_of(each.precision)} are true, and {_of(each.coverage)} of the"
+            " intervals of losses hold the truth."
+        )
+    return " ".join(said)
+
+
+def _of(one: Estimate) -> str:
+    return f"{figure(one, 2)} (n = {size(one)})"
+
+
+def _planted(made: TransformsValidity, sizes: list[int]) -> Iterator[list[str]]:
+    for each in made.planted:
+        found = ("-" if images not in each.found else _yes(each.found[images]) for images in sizes)
+        told = [each.operation, str(each.from_level), _where(each), figure(each.true, 2), _yes(each.planted)]
+        yield [each.classifier, *told, *found]
+
+
+def _where(each: PlantedReport) -> str:
+    return each.object_class or " ".join(each.circumstance or ("everywhere",))
+
+
+def _false(each: FindingReport) -> list[str]:
+    about = [each.classifier, str(each.size), each.operation, str(each.level), each.object_class or "all"]
+    return [*about, figure(each.loss, 2), figure(each.true, 3)]
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
+
+
+def _how(made: TransformsValidity) -> list[str]:
+    planted = Counter(each.scope for each in made.planted if each.planted)
+    counts = ", ".join(f"{planted[scope]} ({scope}, from {least:g})" for scope, least in PLANTED_FROM.items())
+    sets = len({run.image_set for run in made.runs})
+    return [
+        f"- `make validate-transforms SEED={made.seed}`: {made.classifiers} classifiers with"
+        f" {len(made.planted)} sensitivities of {made.taught}, {made.controls} controls, {len(made.runs)} of"
+        f" {made.planned} runs, {sets} sets of images.",
+        "",
+        f"True losses are measured on {made.fresh:,} fresh scenes; planted, as these show it, are {counts}.",
+        f"A finding is false if fresh scenes lose less than {FALSE_BELOW:g} by its words. Classifiers",
+        "share a trunk, so that their errors are alike. Intervals of findings resample classifiers, those of",
+        "coverage sets of images; that of controls is exact.",
+        "[How truth is made](../design/validity.md#operations-on-images).",
+    ]
