@@ -60,7 +60,7 @@ def check(spec: Spec, as_json: AsJson = False, url: Url = None) -> None:
 def serve(function: Function, port: Port = 0) -> None:
     """Serve a Python function as a classifier on this machine until interrupted."""
     with exit_on_error():
-        _import_from_working_directory()
+        import_from_working_directory()
         server = FunctionServer(PythonFunction(function), port)
         try:
             print_result(server.spec)
@@ -86,12 +86,12 @@ def reachable(client: Client, classifiers: Sequence[str], *, detach: bool) -> li
             f"`counterpose classifiers serve {functions[0]}` and pass the address it prints"
         )
     if functions:
-        _import_from_working_directory()
+        import_from_working_directory()
     return client.serve_functions(classifiers)
 
 
 def _tried(spec: str) -> ClassifierDescription:
-    _import_from_working_directory()
+    import_from_working_directory()
     function = PythonFunction(spec)
     return ClassifierDescription(
         name=function.name, spec=spec, classes=function.classes, resolution=min(function.size)
@@ -110,7 +110,8 @@ def _listed(client: Client, spec: str) -> ClassifierDescription:
     )
 
 
-def _import_from_working_directory() -> None:
+def import_from_working_directory() -> None:
+    """Let a function's module be found where the command is typed."""
     # Python itself looks in the working directory; an installed command does not.
     here = str(Path.cwd())
     if here not in sys.path:

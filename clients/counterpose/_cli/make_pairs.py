@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from counterpose._cli.classifiers import import_from_working_directory
 from counterpose._cli.groups import examples
 from counterpose._cli.terminal import exit_on_error, print_note, print_result
 from counterpose._datasets.own_editor import SECONDS
@@ -45,6 +46,7 @@ def make_pairs(
     ] = None,
 ) -> None:
     """Let an editor of your own change each image of a folder, for `stress-test --pairs`."""
+    import_from_working_directory()
     with exit_on_error():
         made = made_pairs(
             folder,

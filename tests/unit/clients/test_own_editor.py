@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,12 @@ def test_the_command_says_what_it_made_and_what_comes_next(folder: Path) -> None
     assert shown.exit_code == 0, shown.stderr
     assert shown.stdout.startswith("2 images, with a control of each source: ")
     assert "counterpose stress-test" in shown.stderr
+
+
+def test_the_command_finds_a_module_where_it_is_typed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As an installed command, which has no working directory among its places.
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place != str(folder)])
+    monkeypatch.chdir(folder)
+    made = "made", "--limit", "1"
+    shown = run("make-pairs", "photographs", "--editor", "py:fogs:darker", "--change", "dark", "--out", *made)
+    assert shown.exit_code == 0, shown.stderr
