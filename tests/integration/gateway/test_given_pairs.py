@@ -117,7 +117,7 @@ async def test_given_pairs_with_controls_show_from_which_level_on_a_change_hurts
         (1, 0, False), (2, 24, True), (4, 24, True),
     ]  # fmt: skip
     assert figure.sentence.startswith(
-        "leaning loses 100 points of accuracy once the image is that of the given change 'in fog' at level 2"
+        "leaning loses 100 points of accuracy once the image has the given change 'in fog' at level 2"
     )
     assert told.making["leaning"].estimate == 0.0
     assert "Each is held against its control" in str(summary)

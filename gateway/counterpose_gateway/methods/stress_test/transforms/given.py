@@ -48,7 +48,7 @@ class GivenChange:
 
     def in_words(self, level: int, *, scaled: bool = False) -> str:
         """Return what the image is at a level; nothing is ever ``scaled``."""
-        return f"is that of the given change {self.name!r}{f' at level {level}' if self.levels > 1 else ''}"
+        return f"has the given change {self.name!r}{f' at level {level}' if self.levels > 1 else ''}"
 
     def called(self, *, scaled: bool) -> str:
         """Return the title."""
