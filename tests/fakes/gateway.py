@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 from fastapi import FastAPI
@@ -29,6 +30,7 @@ from counterpose_gateway.services.clients import SERVICE_NAMES
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.settings import GatewaySettings
 from counterpose_gateway.summaries.columns import ColumnFolder
+from counterpose_gateway.ui import page_state
 from counterpose_gateway.worker.planner import Planner
 from counterpose_gateway.worker.worker import Worker
 from fakes.ledgers import new_ledger
@@ -158,6 +160,9 @@ async def fake_gateway(
         tracing=tracing,
     )
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    # A list waits a second for headlines, and a loaded machine takes longer.
+    patient = patch.object(page_state, "PATIENCE_SECONDS", 60.0)
     async with httpx.AsyncClient(transport=transport, base_url=URL) as http:
-        yield FakeGateway(http, ledger, store, world, services, health, known, app)
+        with patient:
+            yield FakeGateway(http, ledger, store, world, services, health, known, app)
     ledger.close()
