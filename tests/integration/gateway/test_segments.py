@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from counterpose_core.contract.scorer import Segment, SegmentItem
+from counterpose_core.contract.stress_test_estimates import StressTestEstimate
 from counterpose_core.suite import SegmenterSuite, load_suite
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeScorer, fake_services
 from fakes.world import FakeWorld
-from integration.gateway.test_masks import ByRecipe, recipes, source, summed_up, uploaded
+from integration.gateway.test_masks import ByRecipe, body, recipes, source, summed_up, uploaded
 
 SUITE = load_suite("photographs").model_copy(update={"segmenter": SegmenterSuite(model="world")})
 OBJECT = ["background-grey", "background-other-class"]
@@ -30,6 +32,22 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
 def scorer_of(gateway: FakeGateway) -> FakeScorer:
     scorer: FakeScorer = gateway.services.scorer  # type: ignore[assignment]
     return scorer
+
+
+def outlines(
+    monkeypatch: pytest.MonkeyPatch, gateway: FakeGateway, outline: Callable[[SegmentItem], Segment]
+) -> None:
+    """Have the fake segmenter see objects otherwise."""
+    monkeypatch.setattr(scorer_of(gateway), "outline", outline)
+
+
+def _unseen(item: SegmentItem) -> SegmentItem:
+    return item.model_copy(update={"label": "unseen"})
+
+
+def _missing(segment: Segment) -> Segment:
+    """A mask that misses the known one."""
+    return segment if segment.overlap is None else segment.model_copy(update={"overlap": 0.7})
 
 
 def bare(label: str, number: int) -> dict[str, Any]:
@@ -81,13 +99,8 @@ async def test_no_segmenter_is_asked_where_masks_must_be_own_or_all_images_have_
 async def test_an_object_that_the_segmenter_does_not_see_is_counted_with_its_reason(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scorer = scorer_of(gateway)
-    plain = scorer.outline
-    monkeypatch.setattr(
-        scorer,
-        "outline",
-        lambda item: plain(item.model_copy(update={"label": "unseen" if item.label == "sled" else "plate"})),
-    )
+    plain = scorer_of(gateway).outline
+    outlines(monkeypatch, gateway, lambda item: plain(_unseen(item) if item.label == "sled" else item))
     await uploaded(gateway, [bare(label, number) for label in ("plate", "sled") for number in range(8)])
     told = await summed_up(gateway, ["background-grey"], levels=[5])
     (figure,) = told.figures
@@ -100,13 +113,8 @@ async def test_an_object_that_the_segmenter_does_not_see_is_counted_with_its_rea
 async def test_masks_that_miss_the_known_ones_are_not_used(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scorer = scorer_of(gateway)
-    plain = scorer.outline
-    monkeypatch.setattr(
-        scorer,
-        "outline",
-        lambda item: plain(item).model_copy(update={"overlap": None if item.exact is None else 0.7}),
-    )
+    plain = scorer_of(gateway).outline
+    outlines(monkeypatch, gateway, lambda item: _missing(plain(item)))
     own = [source("plate", number) for number in range(8)]
     await uploaded(gateway, [*own, *(bare("sled", number) for number in range(8))])
     told = await summed_up(gateway, ["background-grey", "rotation"], levels=[5])
@@ -117,3 +125,14 @@ async def test_masks_that_miss_the_known_ones_are_not_used(
     assert told.masks is not None
     assert told.masks.sentence.endswith("; too little, so they are not used.")
     assert "segmenter" not in figures["background-grey"].sentence
+
+
+async def test_what_is_estimated_has_the_images_whose_mask_is_still_to_come(gateway: FakeGateway) -> None:
+    await uploaded(gateway, [bare(label, number) for label in ("plate", "sled") for number in range(3)])
+    request = body(["background-grey", "rotation"])
+    answer = await gateway.http.post("/v1/stress-tests/estimate", json=request)
+    estimated = StressTestEstimate.model_validate_json(answer.content).operations
+    await gateway.http.post("/v1/stress-tests", json=request)
+    start = len(recipes(gateway))
+    await gateway.worker().work_off()
+    assert estimated == len(recipes(gateway)) - start

@@ -326,7 +326,8 @@ def _outcome_said(config: GateConfig, outcome: GateOutcome | None, judged: Judge
 
 
 def _said(cell: GateCell) -> str:
-    return f"{cell.classifier} under {cell.name}: {points(cell.regression)}"
+    of = " of the levels" if cell.change is not None and cell.change.endswith(FAILURE_POINT) else ""
+    return f"{cell.classifier} under {cell.name}: {points(cell.regression)}{of}"
 
 
 def points(estimate: Estimate) -> str:

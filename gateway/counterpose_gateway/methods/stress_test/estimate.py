@@ -138,7 +138,11 @@ def _made(prepared: Prepared) -> int:
     ):
         return plan.images * len(sources)
     materials = materials_of(plan, config.request.seed, sources, prepared.second)
-    return sum(1 for row in sources for _ in images_of(config, row.image, materials.of(row)))
+    images = ((row, materials.of(row)) for row in sources)
+    if plan.segmenter is not None:
+        # The mask is still to come: its image stands for it.
+        images = ((row, replace(each, mask=each.mask or row.image)) for row, each in images)
+    return sum(1 for row, material in images for _ in images_of(config, row.image, material))
 
 
 def _expected(division: Division, hypotheses: int | None) -> Mapping[str, tuple[int, ConfirmationScope]]:
