@@ -43,7 +43,7 @@ Task = tuple[str, bytes, str | None, int, int]
 """The function, the file of an image, the change, its level and the seed."""
 
 
-class Unmade(Exception):
+class EditFailed(Exception):
     """The editor made no image; the text says why, as of "it"."""
 
 
@@ -130,7 +130,7 @@ def _pairs_of(
         name = f"{place}/{image.name}.png"
         try:
             data = edit.made(content, change, level, seed)
-        except Unmade as error:
+        except EditFailed as error:
             if str(error) == NO_CONTROL:
                 made.controls = False
             else:
@@ -153,11 +153,11 @@ class _Editor(ABC):
 
     @abstractmethod
     def made(self, content: bytes, change: str | None, level: int, seed: int) -> bytes:
-        """Return the file of what is made of an image; raises `Unmade`."""
+        """Return the file of what is made of an image; raises `EditFailed`."""
 
     @property
-    def late(self) -> Unmade:
-        return Unmade(f"it took more than {self.seconds:g} s")
+    def late(self) -> EditFailed:
+        return EditFailed(f"it took more than {self.seconds:g} s")
 
 
 @contextmanager
@@ -168,7 +168,7 @@ def _opened(editor: str, seconds: float) -> Iterator[_Editor]:
         return
     if not editor.startswith(PREFIX):
         raise InvalidRequest(f"{editor!r} is no editor: expected py:module:function, or an address")
-    pool = Pool(1, _done, lambda: Unmade("its process ended"))
+    pool = Pool(1, _done, lambda: EditFailed("its process ended"))
     try:
         yield _Function(editor, seconds, pool)
     finally:
@@ -197,17 +197,17 @@ class _Function(_Editor):
         self._is_ready = True
 
     def made(self, content: bytes, change: str | None, level: int, seed: int) -> bytes:
-        """Return the file of what is made of an image; raises `Unmade`."""
+        """Return the file of what is made of an image; raises `EditFailed`."""
         self._ready()
         work = self._pool.start((self._spec, content, change, level, seed))
         try:
             found = work.result(self.seconds)
-        except (TooLate, Unmade) as error:
+        except (TooLate, EditFailed) as error:
             self._is_ready = False
             work.give_up()
             raise (self.late if isinstance(error, TooLate) else error) from None
         if isinstance(found, str):
-            raise Unmade(found)
+            raise EditFailed(found)
         return bytes(found)
 
 
@@ -242,7 +242,7 @@ class _Address(_Editor):
         self._address, self._client = address, client
 
     def made(self, content: bytes, change: str | None, level: int, seed: int) -> bytes:
-        """Return the file of what is made of an image; raises `Unmade`."""
+        """Return the file of what is made of an image; raises `EditFailed`."""
         asked: dict[str, Any] = {"change": change, "level": level, "seed": seed}
         asked["image"] = base64.b64encode(content).decode("ascii")
         try:
@@ -250,11 +250,11 @@ class _Address(_Editor):
         except httpx.TimeoutException:
             raise self.late from None
         except httpx.HTTPError as error:
-            raise Unmade(f"it cannot be reached: {message(error)}") from error
+            raise EditFailed(f"it cannot be reached: {message(error)}") from error
         if answer.status_code == httpx.codes.NOT_IMPLEMENTED and change is None:
-            raise Unmade(NO_CONTROL)
+            raise EditFailed(NO_CONTROL)
         if answer.status_code != httpx.codes.OK:
-            raise Unmade(f"it answered with the status {answer.status_code}")
+            raise EditFailed(f"it answered with the status {answer.status_code}")
         if not 0 < len(answer.content) <= LARGEST_IMAGE:
-            raise Unmade(f"it answered with no file of at most {LARGEST_IMAGE} bytes")
+            raise EditFailed(f"it answered with no file of at most {LARGEST_IMAGE} bytes")
         return answer.content

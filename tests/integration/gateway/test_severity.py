@@ -17,7 +17,7 @@ from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.severity import SeverityFigure, SeveritySummary
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.suite import load_suite
-from counterpose_gateway.methods.stress_test.transforms.severity.asked import share
+from counterpose_gateway.methods.stress_test.transforms.severity.image_answers import share
 from counterpose_gateway.methods.stress_test.transforms.summary import summarize_operations
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeClassifiers, fake_services

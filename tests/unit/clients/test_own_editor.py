@@ -144,7 +144,7 @@ def test_an_address_is_asked_and_its_failures_are_named(folder: Path) -> None:
             (None, 0, own_editor.NO_CONTROL), ("in fog", 2, "it took more than 5 s"),
             ("in fog", 3, "it answered with the status 503"),
         ):  # fmt: skip
-            with pytest.raises(own_editor.Unmade, match=why):
+            with pytest.raises(own_editor.EditFailed, match=why):
                 edit.made(content, change, level, 0)
 
 

@@ -31,7 +31,7 @@ from counterpose_gateway.methods.shift_benchmark import images
 from counterpose_gateway.methods.stress_test import division, groups
 from counterpose_gateway.methods.stress_test.confirm import captioned
 from counterpose_gateway.methods.stress_test.screen import draws, items, lance_r, proposals
-from counterpose_gateway.methods.stress_test.transforms.severity import asked as severity
+from counterpose_gateway.methods.stress_test.transforms.severity import image_answers as severity
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.records.sources import NewSource

@@ -15,7 +15,11 @@ from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.transforms.given import ORIGINAL
 from counterpose_gateway.methods.stress_test.transforms.material import NOTHING, Material
 from counterpose_gateway.methods.stress_test.transforms.segments import segmented
-from counterpose_gateway.methods.stress_test.transforms.severity.asked import Asked, Made, share
+from counterpose_gateway.methods.stress_test.transforms.severity.image_answers import (
+    ImageAnswers,
+    ImageAtLevel,
+    share,
+)
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls
 
@@ -23,7 +27,7 @@ OPERATIONS: ItemKind = "transforms"
 """The kind of the item that carries all operations of a photograph."""
 
 
-def images_of(config: StressTestConfig, image: str, material: Material = NOTHING) -> Iterator[Made]:
+def images_of(config: StressTestConfig, image: str, material: Material = NOTHING) -> Iterator[ImageAtLevel]:
     """Yield the control, the placebo, each operation at each level, but for those that are left out.
 
     The placebo of an operation is made where the operation is. Of given pairs, the images are looked up.
@@ -31,17 +35,17 @@ def images_of(config: StressTestConfig, image: str, material: Material = NOTHING
     """
     if not material.given:
         for recipe in _recipes_of(config, image, material):
-            yield Made(recipe.operation, recipe.level, recipe)
+            yield ImageAtLevel(recipe.operation, recipe.level, recipe)
         return
     size = None if config.transforms is None else config.transforms.size
     control = Recipe(material.control or image, IDENTITY, size=size)
-    yield Made(IDENTITY, 0, control)
-    yield Made(PLACEBO, 0, replace(control, operation=PLACEBO, seed=config.request.seed))
+    yield ImageAtLevel(IDENTITY, 0, control)
+    yield ImageAtLevel(PLACEBO, 0, replace(control, operation=PLACEBO, seed=config.request.seed))
     # Two photographs, or two renderings, are made in the same way: one may be the other's control.
     if material.control not in (None, image):
-        yield Made(ORIGINAL, 0, replace(control, source=image))
+        yield ImageAtLevel(ORIGINAL, 0, replace(control, source=image))
     for change, level, given in material.given:
-        yield Made(change, level, replace(control, source=given))
+        yield ImageAtLevel(change, level, replace(control, source=given))
 
 
 def _recipes_of(config: StressTestConfig, image: str, material: Material) -> Iterator[Recipe]:
@@ -75,7 +79,7 @@ async def answer_operations(
     material, segment = await segmented(calls, config, item, Material.of(item.instruction))
     images = list(images_of(config, item.source_image, material))
     recipes = list(dict.fromkeys(each.recipe for each in images))
-    asked = Asked(calls, config, item, spare)
+    asked = ImageAnswers(calls, config, item, spare)
     names = config.request.classifiers
     if material.levels:
         wanted = {name: {IDENTITY: [0], **levels} for name, levels in material.levels.items()}

@@ -22,7 +22,7 @@ from counterpose_gateway.methods.stress_test.summary.joined_runs import listed_r
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import OperationAnswers
 from counterpose_gateway.methods.stress_test.transforms.process import OPERATIONS
 from counterpose_gateway.methods.stress_test.transforms.sentences import operation_sentence
-from counterpose_gateway.methods.stress_test.transforms.severity.asked import share
+from counterpose_gateway.methods.stress_test.transforms.severity.image_answers import share
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger

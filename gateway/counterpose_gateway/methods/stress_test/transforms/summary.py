@@ -44,7 +44,7 @@ from counterpose_gateway.methods.stress_test.transforms.sentences import (
     too_few_right,
 )
 from counterpose_gateway.methods.stress_test.transforms.severity.answers import SeverityAnswers
-from counterpose_gateway.methods.stress_test.transforms.severity.asked import classes_of
+from counterpose_gateway.methods.stress_test.transforms.severity.image_answers import classes_of
 from counterpose_gateway.methods.stress_test.transforms.severity.summary import with_severity
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.summaries.accounting import ends_of, wall_seconds

@@ -10,7 +10,10 @@ import pytest
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
 from counterpose_core.contract.recipes import Recipe
 from counterpose_core.errors import BackendUnavailable
-from counterpose_gateway.methods.stress_test.transforms.severity.asked import Asked, Made
+from counterpose_gateway.methods.stress_test.transforms.severity.image_answers import (
+    ImageAnswers,
+    ImageAtLevel,
+)
 from counterpose_gateway.records.items import LeasedGroup
 from counterpose_gateway.runs.attempt import OpenItems
 from fakes.ports import FakeClassifiers, fake_services
@@ -36,7 +39,7 @@ class Leaving(FakeClassifiers):
         return Prediction(probabilities=probabilities, top=[request.classes.index(said)])
 
 
-async def bisected(*, spare: bool) -> Asked:
+async def bisected(*, spare: bool) -> ImageAnswers:
     world = FakeWorld()
     image = world.add(Shown("plate", "a photo of a plate"))
     group = LeasedGroup(run_id="run-1", kind="stress-test", item_group="group", config={}, items=[])
@@ -46,7 +49,7 @@ async def bisected(*, spare: bool) -> Asked:
         transforms=None, classes=list(CLASSES), request=SimpleNamespace(classifiers=SPECS)
     )
     item: Any = SimpleNamespace(label="plate")
-    asked = Asked(calls, config, item, spare)
+    asked = ImageAnswers(calls, config, item, spare)
     await asked.ask(dict.fromkeys(SPECS, (Recipe(image),)))
     await asked.bisect({"rotation": [Recipe(image, "rotation", level) for level in range(1, 6)]})
     return asked
@@ -59,7 +62,7 @@ async def test_a_classifier_that_goes_away_spares_the_other() -> None:
     }
     assert levels == {"steady": {0, 1, 2, 3}, "leaning": {0}}
     assert asked.unanswered == {"leaning": "leaning is away"}
-    made = asked.made(Made(each.operation, each.level, each) for each in asked.pairs)
+    made = asked.made(ImageAtLevel(each.operation, each.level, each) for each in asked.pairs)
     assert [each.problem for each in made if each.operation == "rotation"].count("leaning is away") == 1
 
 

@@ -23,7 +23,7 @@ from counterpose_core.transforms.table import Operation
 from counterpose_core.types import ItemState
 from counterpose_gateway.methods.stress_test.transforms.given import GivenChange
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import CONTROL, OperationAnswers
-from counterpose_gateway.methods.stress_test.transforms.severity.asked import share
+from counterpose_gateway.methods.stress_test.transforms.severity.image_answers import share
 
 Key = tuple[str, str]
 """A classifier and an operation."""

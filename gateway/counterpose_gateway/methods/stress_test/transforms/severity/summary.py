@@ -33,7 +33,7 @@ from counterpose_core.text.imagenet_hierarchy import CLASSES, hierarchy
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.transforms.severity.answers import Key, SeverityAnswers
-from counterpose_gateway.methods.stress_test.transforms.severity.asked import classes_of
+from counterpose_gateway.methods.stress_test.transforms.severity.image_answers import classes_of
 from counterpose_gateway.methods.stress_test.transforms.severity.sentences import (
     change_sentence,
     plan_sentence,

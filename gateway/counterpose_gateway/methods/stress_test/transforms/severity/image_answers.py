@@ -43,7 +43,7 @@ def share(config: StressTestConfig, source: str) -> Share:
 
 
 @dataclass(frozen=True)
-class Made:
+class ImageAtLevel:
     """An image: what it is called, at which level, and how it is made."""
 
     operation: str
@@ -52,7 +52,7 @@ class Made:
 
 
 @dataclass
-class Asked:
+class ImageAnswers:
     """What the classifiers of a run say of one photograph: asked for images part by part.
 
     With ``spare``, a classifier that is down is left out, if another one is not.
@@ -103,7 +103,7 @@ class Asked:
         """The image with nothing changed: it is asked for first."""
         return next(iter(self.pairs))
 
-    def made(self, order: Iterable[Made]) -> list[TransformedImage]:
+    def made(self, order: Iterable[ImageAtLevel]) -> list[TransformedImage]:
         """The images that were asked for, in an order, with the answers."""
         return [
             TransformedImage(
@@ -166,7 +166,7 @@ class Asked:
         try:
             return await self._answers(names, images)
         except BackendError as error:
-            # Asked alone, after another one has answered the control.
+            # ImageAnswers alone, after another one has answered the control.
             if not (self.spare and self.pairs):
                 raise
             problem = Problem.of(error)
