@@ -219,12 +219,11 @@ def _done(task: Task) -> bytes | str:
     except InvalidRequest as error:
         return error.detail
     if level == IMPORTED:
+        # What opens and writes images loads here too, not in the time of the first image.
+        _pixels(encoded(importlib.import_module("numpy").zeros((1, 1, 3), "uint8"), "a blank image"))
         return ""
     try:
-        opened = importlib.import_module("PIL.Image").open(io.BytesIO(content))
-        upright = importlib.import_module("PIL.ImageOps").exif_transpose(opened).convert("RGB")
-        pixels = importlib.import_module("numpy").array(upright)
-        return encoded(function(pixels, change, level, seed), "what it returned")
+        return encoded(function(_pixels(content), change, level, seed), "what it returned")
     except NotImplementedError as error:
         return NO_CONTROL if change is None else f"it raised {message(error)}"
     except InvalidRequest as error:
@@ -232,6 +231,12 @@ def _done(task: Task) -> bytes | str:
     # Everything: whatever the user's code raises, the next image must be made.
     except (Exception, SystemExit) as error:
         return f"it raised {message(error)}"
+
+
+def _pixels(content: bytes) -> Any:
+    opened = importlib.import_module("PIL.Image").open(io.BytesIO(content))
+    upright = importlib.import_module("PIL.ImageOps").exif_transpose(opened).convert("RGB")
+    return importlib.import_module("numpy").array(upright)
 
 
 class _Address(_Editor):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,18 @@ def test_what_an_editor_does_not_make_is_named_by_the_reason(folder: Path) -> No
     # The controls, and the image that it returns as it is: that it is the same is told with the run.
     assert made.images == 7
     assert "not made, 1: it took more than 5 s (change-1-level-1/cat/5.png.png)" in str(made)
+
+
+def test_what_opens_and_writes_images_is_loaded_before_the_time_of_an_image_begins(folder: Path) -> None:
+    loaded = "print(sorted(name for name in sys.modules if name.startswith('PIL.')))"
+    before = f"import sys; sys.path.insert(0, {str(folder)!r}); from counterpose._datasets import own_editor"
+    ready = "own_editor._done(('py:fogs:darker', b'', None, own_editor.IMPORTED, 0))"
+    made = "own_editor._done(('py:fogs:darker', open('photographs/cat/0.png', 'rb').read(), 'dark', 1, 0))"
+    program = "\n".join([before, ready, loaded, made, loaded])
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True)
+    first, second = done.stdout.splitlines()
+    assert "PIL.PngImagePlugin" in first
+    assert first == second
 
 
 @pytest.mark.parametrize(
