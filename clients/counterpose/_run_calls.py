@@ -57,7 +57,15 @@ class RunCalls(Generic[AnyItem, Summary]):
 
     def create(self, body: RequestBody, key: str | None) -> Call[Run]:
         """``POST /v1/<method>``; the idempotency key makes it safe to send again."""
-        return Call("POST", self.root, reading(Run), body=body, headers=idempotency_headers(key))
+        # Models look at images first.
+        return Call(
+            "POST",
+            self.root,
+            reading(Run),
+            body=body,
+            headers=idempotency_headers(key),
+            timeout=FIGURES_TIMEOUT_S,
+        )
 
     def get(self, run_id: str) -> Call[Run]:
         """``GET /v1/runs/{id}``."""

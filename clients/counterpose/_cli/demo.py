@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -25,7 +24,7 @@ from counterpose._cli.steps import Steps
 from counterpose._cli.stress_test import stress_test_figures
 from counterpose._cli.terminal import exit_on_error, print_note, print_result
 from counterpose._files import save_page, write_text
-from counterpose._stack import Images, open_stack
+from counterpose._stack import Images, open_stack, state_option
 from counterpose._sync.client import Client
 from counterpose._sync.run_handle import AnyRun
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
@@ -99,7 +98,7 @@ def demo(
 
 
 def _onward(shown: Demo, state: Path | None, stopped: bool) -> str:
-    named = "" if state is None else f" --state {quote(str(state))}"
+    named = state_option(state)
     suite = "" if shown.suite is None else f" --suite {shown.suite}"
     # Before it costs anyone half an hour.
     rendered = "The demo's models know rendered images; docs/start/which-way.md says what photographs need."

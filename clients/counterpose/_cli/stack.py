@@ -16,7 +16,7 @@ from counterpose._cli.options import AsJson, Url
 from counterpose._cli.steps import Steps
 from counterpose._cli.tables import Table
 from counterpose._cli.terminal import connected, exit_on_error, print_note, print_result, show
-from counterpose._stack import DEFAULT_PORT, Stack, StackStatus, open_stack, status_of
+from counterpose._stack import DEFAULT_PORT, Stack, StackStatus, open_stack, state_option, status_of
 from counterpose._stack.environment import DEFAULT_SUITE, SUITE_VARIABLE
 from counterpose._stack.readiness import health
 from counterpose._stack.record import state_at
@@ -85,6 +85,8 @@ def require_suite(suite: str | None, url: str) -> None:
     services_port = os.environ.get("COUNTERPOSE_SERVICES_PORT")
     with Steps() as steps:
         stack = open_stack(
+            # One that runs there from another folder is the one that is meant.
+            state_at(address.port or DEFAULT_PORT) if local else None,
             port=address.port if local else None,
             services_port=int(services_port) if services_port else None,
             suite=suite,
@@ -98,7 +100,7 @@ def require_suite(suite: str | None, url: str) -> None:
             )
         stack.left_running()
     if stack.started:
-        print_note(f"Counterpose runs at {stack.url} until `counterpose down`")
+        print_note(f"Counterpose runs at {stack.url} until `counterpose down{state_option(stack.state)}`")
 
 
 def down(state: State = None) -> None:
@@ -152,7 +154,7 @@ def _state_of(each: ServiceState) -> str:
 
 
 def _greeting(stack: Stack, state: Path | None) -> str:
-    named = "" if state is None else f" --state {quote(str(state))}"
+    named = state_option(state)
     own = stack.environment()[SUITE_VARIABLE] != DEFAULT_SUITE
     tested = "FOLDER --classifier timm:resnet50" if own else "demo --classifier leaning-resnet"
     lines = [
@@ -169,9 +171,8 @@ def _greeting(stack: Stack, state: Path | None) -> str:
 
 def _described(found: StackStatus, state: Path | None) -> str:
     if not any(process.pid for process in found.processes):
-        named = "" if state is None else f" --state {quote(str(state))}"
         message = f"Counterpose {found.version} is not running (state folder {str(found.state)!r})"
-        return f"{message}\nStart it: counterpose up{named}"
+        return f"{message}\nStart it: counterpose up{state_option(state)}"
     lines = [f"Counterpose {found.gateway_version or found.version} at {found.url}: {_word(found)}"]
     lines += [_process_line(found, at) for at in range(len(found.processes))]
     lines += [f"  {each.service:12} {'ready' if each.ready else each.detail}" for each in found.services]
@@ -180,7 +181,9 @@ def _described(found: StackStatus, state: Path | None) -> str:
     lines += [f"  state        {found.state}"]
     lines += [] if found.store is None else [f"  store        {_store(found.store)}"]
     if found.gateway_version not in (None, found.version):
-        lines.append(f"  installed is {found.version}: restart with `counterpose down` and `counterpose up`")
+        named = state_option(state)
+        restart = f"`counterpose down{named}` and `counterpose up{named}`"
+        lines.append(f"  installed is {found.version}: restart with {restart}")
     return "\n".join(lines)
 
 

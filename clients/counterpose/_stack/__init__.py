@@ -4,7 +4,7 @@ from counterpose._stack.demo_datasets import DemoDatasets
 from counterpose._stack.programs import Programs
 from counterpose._stack.record import DEFAULT_PORT, DEFAULT_SERVICES_PORT, read_record
 from counterpose._stack.stack import DEMO_DATASET, DEMO_PER_CLASS, Images, Stack, demo_images, open_stack
-from counterpose._stack.state_folder import default_state
+from counterpose._stack.state_folder import default_state, state_option
 from counterpose._stack.status import ProcessStatus, StackStatus, status_of
 from counterpose_processes.signals import ended_by_signals
 
@@ -24,5 +24,6 @@ __all__ = [
     "ended_by_signals",
     "open_stack",
     "read_record",
+    "state_option",
     "status_of",
 ]

@@ -23,7 +23,7 @@ from counterpose._stack.record import (
     read_record,
     write_record,
 )
-from counterpose._stack.state_folder import default_state, locked, prepare
+from counterpose._stack.state_folder import default_state, locked, prepare, state_option
 from counterpose_core.errors import BackendUnavailable, DeadlineExceeded, InvalidRequest
 from counterpose_core.suite_files import suite_sections
 from counterpose_core.weights_reading import Patience, WeightsReading, current_readings
@@ -299,9 +299,9 @@ def open_stack(
     folder = default_state() if state is None else state.absolute()
     record = read_record(folder)
     if record is not None and record.running():
-        _require_same("--port", port, record.port)
-        _require_same("--services-port", services_port, record.services_port)
-        _require_suite(suite, record.suite)
+        _require_same(folder, "--port", port, record.port)
+        _require_same(folder, "--services-port", services_port, record.services_port)
+        _require_suite(folder, suite, record.suite)
         # What is missing is started with the suite of the rest.
         return Stack(folder, record.port, record.services_port, suite=record.suite, tell=tell, watch=watch)
     return Stack(
@@ -314,18 +314,24 @@ def open_stack(
     )
 
 
-def _require_suite(given: str | None, running: str) -> None:
+def _require_suite(state: Path, given: str | None, running: str) -> None:
     if given is not None and suite_of({SUITE_VARIABLE: given}) != running:
         raise InvalidRequest(
             f"--suite {given}: Counterpose already runs from this state folder with the suite {running!r}; "
-            "stop it with `counterpose down`, or choose another --state"
+            f"{_way_out(state)}"
         )
 
 
-def _require_same(option: str, given: int | None, running: int) -> None:
+def _require_same(state: Path, option: str, given: int | None, running: int) -> None:
     if given not in (None, running):
-        message = f"{option} {given}: Counterpose already runs from this state folder on port {running}"
-        raise InvalidRequest(f"{message}; stop it with `counterpose down`, or choose another --state")
+        raise InvalidRequest(
+            f"{option} {given}: Counterpose already runs from this state folder on port {running}; "
+            f"{_way_out(state)}"
+        )
+
+
+def _way_out(state: Path) -> str:
+    return f"stop it with `counterpose down{state_option(state)}`, or choose another --state"
 
 
 def _default(port: int, any_port: bool) -> int:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 
 from counterpose_core.errors import InvalidRequest
 
@@ -30,6 +31,11 @@ def default_state(environ: Mapping[str, str] | None = None, platform: str = sys.
     # The XDG rules: a relative path in the variable is invalid and ignored.
     shared = Path(known.get("XDG_DATA_HOME", ""))
     return (shared if shared.is_absolute() else Path.home() / ".local" / "share") / "counterpose"
+
+
+def state_option(state: Path | None) -> str:
+    """Return what a command needs to mean this folder: `` --state FOLDER``, nothing for the default one."""
+    return "" if state in (None, default_state()) else f" --state {quote(str(state))}"
 
 
 def prepare(state: Path) -> None:

@@ -106,6 +106,17 @@ def test_another_suite_than_the_one_that_runs_is_refused_by_name(gateway: FakeGa
     assert open_stack(None, suite="miniature").suite == "miniature"
 
 
+def test_the_way_out_of_another_suite_names_the_state_folder(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COUNTERPOSE_STATE_DIR", str(tmp_path / "default"))
+    monkeypatch.setattr("counterpose._cli.stack.state_at", lambda port: tmp_path / "state")
+    address = f"http://127.0.0.1:{gateway.port}"
+    ended = run("stress-test", "demo", "--classifier", "a", "--suite", "photographs", "--url", address)
+    assert ended.exit_code == ExitCode.USAGE, ended.output
+    assert f"stop it with `counterpose down --state {tmp_path / 'state'}`" in ended.stderr
+
+
 def test_a_suite_is_started_here_and_not_at_another_address(gateway: FakeGateway) -> None:
     ended = run(
         "stress-test", "demo", "--classifier", "a", "--suite", "miniature", "--url", "http://gateway.example"
