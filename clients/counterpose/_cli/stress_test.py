@@ -267,13 +267,15 @@ def apply(
         where = None if dataset is None else dataset_name(client, dataset)
         applied = found.apply(finding, dataset=where, seed=seed)
         request = applied.run.resolved_config["request"]
-        edits = map(Intervention.model_validate, request["interventions"])
+        edits = [Intervention.model_validate(each) for each in request["interventions"]]
         chosen = request.get("transforms") or {}
         changes = ", ".join([*(edit.in_words() for edit in edits), *chosen.get("operations", ())])
         left_out = chosen.get("excluded", {})
         classes = [name for name in applied.run.resolved_config.get("classes", ()) if name not in left_out]
         of = f"the class {classes[0]!r} in " if left_out and len(classes) == 1 else ""
-        print_note(f"every image of {of}{applied.run.dataset}: {changes}; seed {request['seed']}")
+        # Of others nothing is made: they are dropped as not applicable.
+        saying = "".join(f" whose caption says “{each.removed}”" for each in edits[:1] if each.removed)
+        print_note(f"every image of {of}{applied.run.dataset}{saying}: {changes}; seed {request['seed']}")
         return applied
 
     create_and_follow(create, output)
@@ -300,7 +302,9 @@ def stress_test_figures(summary: StressTestSummary) -> str:
     ]
     accuracies = Table(("classifier", "original", summary.control_name, "counterfactual"), rows)
     shown = [str(accuracies), ""] if summary.has_accuracy else []
-    counts = [f"items: {counts_text(summary.counts)}", f"cost: {summary.cost}"]
+    counts = [f"items: {counts_text(summary.counts)}"]
+    counts += [f"dropped: {counts_text(summary.dropped)}"] if summary.dropped else []
+    counts += [f"cost: {summary.cost}"]
     # An insight is what a run says that has no findings.
     insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
     warnings = [line for told in summary.warnings for line in (told, "")]

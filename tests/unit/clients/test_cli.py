@@ -10,6 +10,7 @@ import pytest
 
 from counterpose import Client
 from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.stress_test import stress_test_figures
 from counterpose_core.contract.proofs import FindingHistory
 from counterpose_core.contract.stress_test_estimates import ProvableClass
 from counterpose_core.contract.stress_tests import StressTestCreate
@@ -27,7 +28,9 @@ from fakes.findings import a_finding
 from fakes.interface_answers import an_interface_summary, interface_answer, some_images
 from fakes.sdk import (
     a_run,
+    a_summary,
     an_estimate,
+    figure,
     ok,
     one_run_listed,
     problem,
@@ -143,6 +146,13 @@ def test_the_cost_of_a_run_is_shown_in_json_and_in_text(play: Play) -> None:
     assert "UNet evaluation" in told[0]
 
 
+def test_what_a_run_dropped_is_shown_by_its_reason() -> None:
+    whole = a_summary(steady=figure())
+    assert "dropped" not in stress_test_figures(whole)
+    without = whole.model_copy(update={"dropped": {"not-applicable": 66, "label-in-edit": 1}})
+    assert "dropped: 66 not-applicable, 1 label-in-edit\n" in stress_test_figures(without)
+
+
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_a_run_of_a_kind_that_another_version_made_is_shown_without_its_figures(
     play: Play, more: tuple[str, ...]
@@ -249,7 +259,7 @@ def test_apply_prints_the_edit_and_the_seed(play: Play) -> None:
     script = play(*applied())
     shown = run("apply", "run-1", "--finding", "1", "--seed", "4")
     assert shown.exit_code == 0
-    assert "every image of demo: “grass” becomes “snow”; seed 4" in shown.stderr
+    assert "every image of demo whose caption says “grass”: “grass” becomes “snow”; seed 4" in shown.stderr
     assert json.loads(script.seen[2].content)["seed"] == 4
 
 
