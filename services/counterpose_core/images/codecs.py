@@ -14,9 +14,11 @@ from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 
 from counterpose_core.errors import ImageTooLarge, ImageUndecodable, UnsupportedMedia
 from counterpose_core.images.file_structure import (
+    JPEG,
     MAX_CHUNKS,
     SIGNATURE,
     check_chunks,
+    check_scans,
     is_other_media,
     other_format,
 )
@@ -53,7 +55,7 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int =
 
     Raises:
         ImageUndecodable: the bytes are not an image, are truncated, have a wrong checksum, or are a PNG of
-            more than ``max_chunks`` chunks.
+            more than ``max_chunks`` chunks, or a JPEG of more scans than `check_scans` lets in.
         ImageTooLarge: the image has more than ``max_pixels``; this is checked before decoding.
         UnsupportedMedia: the file has another format, is an animation, or can also be read as another format.
     """
@@ -61,6 +63,8 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int =
         return _decode_raw(data, min(max_pixels, MAX_PIXELS))
     if data.startswith(SIGNATURE):
         check_chunks(data, max_pixels=max_pixels, max_chunks=max_chunks)
+    elif data.startswith(JPEG):
+        check_scans(data)
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             _refuse_unwanted(image, max_pixels)

@@ -1,4 +1,4 @@
-"""The structure of image files, checked before a parser reads them: PNG chunks, other media and polyglots.
+"""The structure of image files, checked before a parser reads them: PNG chunks, JPEG scans, polyglots.
 
 Pillow's `verify()` checks the checksums of PNG chunks too, but does not limit the total size to which the
 texts and profiles of a file inflate.
@@ -10,6 +10,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
+from itertools import takewhile
 
 from counterpose_core.errors import ImageTooLarge, ImageUndecodable
 
@@ -19,6 +20,9 @@ MOST_INFLATED = 2**20
 
 MAX_CHUNKS = 20_000
 """The largest upload in the 8 KB chunks that most programs write has 6,000; each takes 4 microseconds."""
+
+MAX_SCANS = 32
+"""Cameras and optimizers write at most a dozen; each may take 30 bytes, and walks over all pixels again."""
 
 _LENGTH, _SIZE = struct.Struct(">I"), struct.Struct(">II")
 _COMPRESSED = frozenset({b"zTXt", b"iTXt", b"iCCP"})
@@ -35,7 +39,10 @@ _HEAD = 1024
 _MARKUP = re.compile(rb"<script|<\?php|<html|<!doctype", re.IGNORECASE)
 # The length of the first segment opens a JavaScript comment, which no JFIF header has as its length.
 _JPEG_AS_SCRIPT = b"\xff\xd8\xff\xe0/*"
-_JPEG, _SCAN, _COMMENT = b"\xff\xd8", b"\xda", b"\xfe"
+JPEG = b"\xff\xd8"
+_SCAN, _COMMENT, _END = 0xDA, 0xFE, 0xD9
+# Of those that may follow compressed pixels: these are neither an escaped byte nor a restart.
+_MARKER = re.compile(rb"\xff+([\x01-\xcf\xd8-\xfe])")
 _PNG_TEXTS = frozenset({b"tEXt", b"iTXt", b"zTXt"})
 _ZIP_END = struct.Struct("<4s4H2LH")
 _ZIP_END_SIGNATURE, _ZIP_ENTRY_SIGNATURE = b"PK\x05\x06", b"PK\x01\x02"
@@ -63,6 +70,16 @@ def check_chunks(data: bytes, *, max_pixels: int, max_chunks: int = MAX_CHUNKS) 
                     f"the image has {width} x {height} pixels, more than {max_pixels}; scale it down"
                 )
         left -= _inflated(_compressed(kind, bytes(content)), left) if kind in _COMPRESSED else 0
+
+
+def check_scans(data: bytes) -> None:
+    """Check the number of a JPEG's scans, of which a small file may have thousands.
+
+    Raises:
+        ImageUndecodable: there are more than `MAX_SCANS`, or more than `MAX_CHUNKS` segments of any kind.
+    """
+    if sum(marker == _SCAN for marker, _ in _segments(data)) > MAX_SCANS:
+        raise ImageUndecodable(f"the JPEG has more than {MAX_SCANS} scans; export the image again")
 
 
 def chunks(data: bytes) -> Iterator[tuple[bytes, memoryview]]:
@@ -137,7 +154,7 @@ def _parts_with_text(data: bytes) -> Iterator[bytes]:
     Compressed pixels are left out: among millions of photographs, some contain such letters by chance.
     """
     yield data[:_HEAD]
-    if data.startswith(_JPEG):
+    if data.startswith(JPEG):
         yield from _jpeg_comments(data)
     elif data.startswith(SIGNATURE):
         yield from (bytes(content) for kind, content in chunks(data) if kind in _PNG_TEXTS)
@@ -145,17 +162,25 @@ def _parts_with_text(data: bytes) -> Iterator[bytes]:
 
 
 def _jpeg_comments(data: bytes) -> Iterator[bytes]:
-    """Yield the comments among the segments before the first scan (ITU T.81, annex B)."""
-    start = len(_JPEG)
-    while data[start : start + 1] == b"\xff" and (marker := data[start + 1 : start + 2]) != _SCAN:
-        # Any number of fill bytes may precede a marker.
-        if marker == b"\xff":
-            start += 1
-            continue
-        end = start + 2 + int.from_bytes(data[start + 2 : start + 4])
+    """Yield the comments among the segments before the first scan."""
+    for marker, content in takewhile(lambda segment: segment[0] != _SCAN, _segments(data)):
         if marker == _COMMENT:
-            yield data[start + 4 : end]
-        start = end
+            yield content
+
+
+def _segments(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the marker and content of each segment of a JPEG, up to its end (ITU T.81, annex B).
+
+    Raises:
+        ImageUndecodable: there are more than `MAX_CHUNKS`.
+    """
+    start, count = len(JPEG), 0
+    while (found := _MARKER.search(data, start)) and (marker := found[1][0]) != _END:
+        count += 1
+        if count > MAX_CHUNKS:
+            raise ImageUndecodable(f"the JPEG has more than {MAX_CHUNKS} segments; export the image again")
+        start = found.end() + int.from_bytes(data[found.end() : found.end() + 2])
+        yield marker, data[found.end() + 2 : start]
 
 
 def _ends_as_zip(data: bytes) -> bool:

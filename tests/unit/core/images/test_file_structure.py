@@ -15,6 +15,7 @@ from PIL import Image, ImageCms
 from counterpose_core.errors import ImageTooLarge, ImageUndecodable, UnsupportedMedia
 from counterpose_core.images.codecs import FORMATS, decode_image, encode_png
 from counterpose_core.images.file_structure import (
+    MAX_SCANS,
     MOST_INFLATED,
     SIGNATURE,
     check_chunks,
@@ -202,6 +203,33 @@ def test_a_polyglot_image_is_refused(kind: str) -> None:
 
 
 NOISE = np.random.default_rng(1).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+
+
+def with_scans(more: int) -> bytes:
+    """A progressive JPEG whose last scan is repeated so often."""
+    buffer = io.BytesIO()
+    Image.fromarray(NOISE).save(buffer, format="JPEG", progressive=True)
+    jpeg = buffer.getvalue()
+    start = jpeg.rfind(b"\xff\xda")
+    return jpeg[:-2] + jpeg[start:-2] * more + jpeg[-2:]
+
+
+def test_a_jpeg_of_many_scans_is_refused_and_one_of_a_camera_is_not() -> None:
+    # Pillow writes ten.
+    honest = with_scans(MAX_SCANS - 10)
+    assert decode_image(honest).shape == NOISE.shape
+    with pytest.raises(ImageUndecodable, match="more than 32 scans; export"):
+        decode_image(with_scans(MAX_SCANS - 9))
+    # What looks like one in a comment, behind a fill byte or after the end counts as none.
+    told = commented(honest, b"\xff\xda" * 2000)
+    assert decode_image(told[:2] + b"\xff" + told[2:] + b"\xff\xda" * 2000).shape == NOISE.shape
+
+
+def test_a_jpeg_of_many_segments_is_refused_in_time() -> None:
+    began = time.process_time()
+    with pytest.raises(ImageUndecodable, match="more than 20000 segments"):
+        decode_image(JPEG[:2] + b"\xff\xfe\x00\x02" * 6_000_000 + JPEG[2:])
+    assert time.process_time() - began < 2.0
 
 
 def jpeg_that_spells_markup() -> bytes:
