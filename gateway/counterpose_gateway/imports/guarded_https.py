@@ -32,11 +32,23 @@ def addresses_of(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 
+_CARRIERS = [ipaddress.ip_network(name) for name in ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96")]
+"""Their last 32 bits are an IPv4 address: IPv4-compatible (RFC 4291), -translated (2765), NAT64 (6052)."""
+_REFUSED = [ipaddress.ip_network(name) for name in ("64:ff9b:1::/48", "fec0::/10", "168.63.129.16/32")]
+"""An operator's own, which count as global: local NAT64 (RFC 8215), site-local, Azure's host."""
+
+
 def is_public(address: str) -> bool:
     """Return whether an address is public: not private, loopback, link-local or reserved."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     inside = getattr(parsed, "ipv4_mapped", None) or getattr(parsed, "sixtofour", None)
-    return parsed.is_global and not parsed.is_multicast and (inside is None or inside.is_global)
+    if any(parsed in network for network in _CARRIERS):
+        inside = ipaddress.IPv4Address(parsed.packed[-4:])
+    if inside is not None and not is_public(str(inside)):
+        return False
+    # Those of NAT64 are global by what they carry.
+    refused = any(parsed in network for network in _REFUSED)
+    return parsed.is_global and not parsed.is_multicast and not refused
 
 
 class PublicBackend(httpcore.NetworkBackend):

@@ -40,11 +40,18 @@ def answer(status: str, body: bytes = b"", **headers: str) -> bytes:
 @pytest.mark.parametrize(
     "address",
     ["127.0.0.1", "10.1.2.3", "192.168.0.9", "169.254.169.254", "100.64.0.1", "0.0.0.0", "::1",
-     "fe80::1%eth0", "fd00::1", "::ffff:10.0.0.1", "2002:7f00:1::", "224.0.0.1"],
+     "fe80::1%eth0", "fd00::1", "::ffff:10.0.0.1", "2002:7f00:1::", "224.0.0.1",
+     "64:ff9b::a00:5", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:5", "::ffff:0:10.0.0.1", "::127.0.0.1",
+     "fec0::1", "168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::a83f:8110"],
 )  # fmt: skip
 def test_a_private_address_is_not_public(address: str) -> None:
     assert not is_public(address)
     assert is_public(PUBLIC)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808", "::ffff:8.8.8.8"])
+def test_a_public_address_stays_public_behind_a_translator(address: str) -> None:
+    assert is_public(address)
 
 
 def test_a_name_that_leads_to_a_private_network_is_not_dialled() -> None:
