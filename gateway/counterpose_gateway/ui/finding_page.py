@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import secrets
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ from counterpose_gateway.ui.shown_run import ShownRun, finding_pair
 router = APIRouter(prefix="/ui/runs/{run_id}/findings/{number}", route_class=PageRoute)
 
 USUAL_IMAGES, MOST_IMAGES = 20, 100
+KEY_BYTES = 16
+_KEY = re.compile(rf"[0-9a-f]{{{2 * KEY_BYTES}}}")
 CLOSED = ("holds", "test-unfit")
 """States of a finding that more images of the same kind are not asked for."""
 
@@ -79,7 +82,7 @@ def show_finding(request: Request, run_id: str, number: int, context: Context) -
         may_ask=_may_ask(finding, proof),
         next_step=_next_step(run, finding, proof, context),
         is_provable=is_provable(finding),
-        key=secrets.token_hex(16),
+        key=secrets.token_hex(KEY_BYTES),
     )
 
 
@@ -105,7 +108,10 @@ async def prove(run_id: str, number: int, context: Context, form: Form) -> Respo
             f"{form.get('images', '')[:40]!r} is not a number of images from 1 to {MOST_IMAGES}; give another"
         ) from error
     # A form that is sent twice is one request.
-    await start_proof(run_id, number, asked, context, form.get("key") or None)
+    key = form.get("key") or None
+    if key is not None and not _KEY.fullmatch(key):
+        raise InvalidRequest("the form's key is not one that the page made; open the page again")
+    await start_proof(run_id, number, asked, context, key)
     return RedirectResponse(f"/ui/runs/{run_id}/findings/{number}", 303)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -216,6 +217,11 @@ def test_idempotency_keys_are_the_tenants_own(ours: Ledger, theirs: Ledger) -> N
     assert theirs.idempotency.claim("datasets", "k", "two") is None
     with pytest.raises(IdempotencyConflict):
         theirs.idempotency.claim("datasets", "k", "three")
+    # A key of the default tenant that is spelt as another's is kept.
+    kept = f"acme {hashlib.sha256(b'once').hexdigest()}"
+    assert (theirs.runs.has_key("once"), ours.runs.has_key(kept)) == (True, False)
+    assert create_run(ours, key=kept) not in (first, second)
+    assert theirs.runs.for_key("once", "f" * 64) == second
 
 
 def test_jobs_and_webhooks_are_the_tenants_own(ours: Ledger, theirs: Ledger, ledger: Ledger) -> None:

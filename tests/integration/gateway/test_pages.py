@@ -191,6 +191,9 @@ async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_requ
         for images in ("0", "101", "", "many", "1.5"):
             refused = await gateway.http.post(f"{path}/prove", data={"images": images})
             assert (refused.status_code, "number of images" in refused.text) == (422, True)
+        # Another tenant's key as the ledger keeps it, which no header may be.
+        others = await gateway.http.post(f"{path}/prove", data={"images": "12", "key": f"acme {'0' * 64}"})
+        assert (others.status_code, "not one that the page made" in others.text) == (422, True)
         for _ in range(2):
             answer = await gateway.http.post(f"{path}/prove", data={"images": "12", "key": key[1]})
             assert (answer.status_code, answer.headers["location"]) == (303, path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,6 +40,7 @@ _BETWEEN_NAMES = "/"
 """Between a tenant and the name of its dataset, in the key of that: no name has it."""
 _BETWEEN_KEYS = " "
 """The same for idempotency keys, which have no spaces."""
+_KEY_OF_A_TENANT = re.compile(rf".+{_BETWEEN_KEYS}[0-9a-f]{{64}}", re.DOTALL)
 
 COUNTED = ("pending", "done", "filtered", "failed", "cancelled")
 """The counters of a run; ``pending`` includes leased items."""
@@ -248,6 +250,6 @@ def in_flight(key: str) -> IdempotencyInFlight:
 
 def request_key(tenant: str | None, key: str) -> str:
     """Return a tenant's idempotency key as it is kept, so that no other tenant's key is equal."""
-    if tenant is None or tenant == DEFAULT_TENANT:
+    if (tenant is None or tenant == DEFAULT_TENANT) and not _KEY_OF_A_TENANT.fullmatch(key):
         return key
-    return f"{tenant}{_BETWEEN_KEYS}{hashlib.sha256(key.encode()).hexdigest()}"
+    return f"{tenant or DEFAULT_TENANT}{_BETWEEN_KEYS}{hashlib.sha256(key.encode()).hexdigest()}"
