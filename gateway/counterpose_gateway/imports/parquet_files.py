@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from types import ModuleType
 from typing import IO, Any
 
@@ -20,8 +21,8 @@ from counterpose_gateway.imports.storage import Sample, Storage, class_of, refus
 from counterpose_gateway.imports.tar_shards import expanded
 from counterpose_gateway.records.imports import NewShard
 
-ROWS = 64
-"""Rows of one batch: of photographs some ten megabytes."""
+MOST_INFLATED, MOST_RATIO = 64 << 20, 100
+"""Images of a group of rows that are more bytes than the first are not compressed further than the second."""
 BUFFER = 1 << 20
 _MASK = "mask"
 """The column of masks, if a file has one."""
@@ -36,8 +37,8 @@ def find_shards(url: str, request: ImportCreate, storage: Storage, listed: int) 
         InvalidRequest: no file is of the split, or files of several splits are there and none is named.
         ShardUnreadable: the folder is missing.
     """
-    paths = list(expanded(url)) if url.endswith(".parquet") else _of_split(url, request.split, storage)
-    for path in paths[listed:]:
+    paths = expanded(url) if url.endswith(".parquet") else _of_split(url, request.split, storage)
+    for path in islice(paths, listed, None):
         yield NewShard(path=path, mark=path)
 
 
@@ -71,6 +72,7 @@ def read_parquet(
     stem = path.rpartition("/")[2]
     groups, row = _groups_from(file, start)
     columns = [image, label, *({_MASK} & set(file.schema_arrow.names) - {image, label})]
+    _require_images(file, path, groups, image)
     for batch in _batches(file, path, groups, columns):
         for cells in zip(*map(batch.column, columns), strict=True):
             if row >= start:
@@ -78,10 +80,24 @@ def read_parquet(
             row += 1
 
 
+def _require_images(file: Any, path: str, groups: list[int], image: str) -> None:
+    """Refuse images that inflate to many times their size: their pages are inflated whole."""
+    for group in map(file.metadata.row_group, groups):
+        columns = [group.column(number) for number in range(group.num_columns)]
+        for column in (each for each in columns if each.path_in_schema.partition(".")[0] == image):
+            inflated = column.total_uncompressed_size
+            if inflated > MOST_INFLATED and inflated > MOST_RATIO * column.total_compressed_size:
+                raise ShardUnreadable(
+                    f"the images of the shard {path!r} inflate from {column.total_compressed_size} to "
+                    f"{inflated} bytes; write PNG, JPEG or WebP files, which do not"
+                )
+
+
 def _batches(file: Any, path: str, groups: list[int], columns: list[str]) -> Iterator[Any]:
     arrow, _ = _arrow(path)
     try:
-        yield from file.iter_batches(batch_size=ROWS, row_groups=groups, columns=columns)
+        # One row at a time: in a file of 2 kB, 64 rows may share one value of 20 MB, and each is a copy.
+        yield from file.iter_batches(batch_size=1, row_groups=groups, columns=columns)
     except arrow.ArrowInvalid as error:
         raise ShardUnreadable(f"the shard {path!r} is damaged: {error}") from error
 

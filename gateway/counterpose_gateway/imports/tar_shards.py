@@ -9,6 +9,7 @@ Where the shards of a WebDataset are: a brace pattern, an index of `wids`, or on
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import tarfile
@@ -155,6 +156,7 @@ def read_tar(
     Raises:
         ShardUnreadable: it is no tar, or ends early.
     """
+    length = opened.seek(0, io.SEEK_END)
     opened.seek(start)
     shard = path.rpartition("/")[2]
     gathered: _Gathered | None = None
@@ -163,6 +165,12 @@ def read_tar(
             while (member := tar.next()) is not None:
                 # The library keeps every member that it has met.
                 tar.members.clear()  # type: ignore[attr-defined]
+                # It would walk to where a member is said to end, past the file's own end too.
+                if start + tar.offset >= length + tarfile.BLOCKSIZE:
+                    raise ShardUnreadable(
+                        f"the shard {path!r} ends before its member {member.name!r} of {member.size} bytes "
+                        "does; write the shard anew"
+                    )
                 if member.isdir() or any(map(is_hidden, PurePosixPath(member.name).parts)):
                     continue
                 key, ending = _key(member.name)

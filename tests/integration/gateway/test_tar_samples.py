@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import tarfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import datasets
+import numpy as np
+import pyarrow
 import pyarrow.parquet
 import pytest
 
 from counterpose_core.contract.datasets import ImportCreate, RejectedSource
-from counterpose_core.errors import InvalidRequest
+from counterpose_core.errors import InvalidRequest, ShardUnreadable
 from counterpose_gateway.images.folder import RawSource
 from counterpose_gateway.imports import parquet_files
 from counterpose_gateway.imports.storage import Storage, layout_of
@@ -217,3 +221,57 @@ def test_numbers_of_a_parquet_file_are_called_as_the_file_says() -> None:
         [sample] = parquet_files.read_parquet(io.BytesIO(written.getvalue()), 0, "b.parquet", names, request)
         labels.append(None if isinstance(sample.source, RejectedSource) else sample.source.label)
     assert labels == ["dog", "dog", "hound", "dog"]
+
+
+@pytest.mark.parametrize("size", [2**70, 2**40, 1 << 20])
+def test_a_member_that_is_said_to_end_behind_the_file_is_refused_at_once(size: int) -> None:
+    # A header of ten kilobytes; the library would walk there in steps of as many.
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as written:
+        member = tarfile.TarInfo("1.txt")
+        member.pax_headers = {"size": str(size)}
+        written.addfile(member)
+    began = time.process_time()
+    with pytest.raises(ShardUnreadable, match=f"ends before its member '1.txt' of {size} bytes does"):
+        list(read_tar(io.BytesIO(buffer.getvalue()), 0, "s.tar", ["cat"], "label"))
+    assert time.process_time() - began < 1.0
+
+
+def parquet_of(rows: int, content: bytes) -> bytes:
+    """Rows of one image, which the file holds once."""
+    cells = pyarrow.array([{"bytes": content}], pyarrow.struct([("bytes", pyarrow.binary())]))
+    indices = pyarrow.array([0] * rows, pyarrow.int32())
+    images = cells.field("bytes").dictionary_encode()
+    shared = pyarrow.DictionaryArray.from_arrays(indices, images.dictionary)
+    buffer = io.BytesIO()
+    table = pyarrow.table({"image": shared, "label": ["cat"] * rows})
+    pyarrow.parquet.write_table(
+        table, buffer, compression="zstd", dictionary_pagesize_limit=1 << 30, store_schema=False
+    )
+    return buffer.getvalue()
+
+
+def test_rows_that_share_one_value_are_read_one_by_one() -> None:
+    file = parquet_of(64, np.random.default_rng(0).bytes(2_000_000))
+    request = ImportCreate(url="memory://a.parquet")
+    pyarrow.default_memory_pool().release_unused()
+    before = pyarrow.total_allocated_bytes()
+    most = 0
+    for each in parquet_files.read_parquet(io.BytesIO(file), 0, "a.parquet", ["cat"], request):
+        assert not isinstance(each.source, RejectedSource)
+        most = max(most, pyarrow.total_allocated_bytes() - before)
+    assert most < 16_000_000
+
+
+def test_images_that_inflate_to_many_times_their_size_are_refused() -> None:
+    file = parquet_of(1, bytes(65 << 20))
+    with pytest.raises(ShardUnreadable, match=r"inflate from \d+ to 6\d+ bytes; write PNG"):
+        list(parquet_files.read_parquet(
+            io.BytesIO(file), 0, "a.parquet", ["cat"], ImportCreate(url="memory://a.parquet")
+        ))  # fmt: skip
+
+
+def test_names_of_a_billion_parquet_files_are_not_listed_first() -> None:
+    request = ImportCreate(url="memory://{0..999999999}.parquet")
+    shards = parquet_files.find_shards(request.url, request, Storage([]), 1)
+    assert next(shards).path == "memory://1.parquet"
