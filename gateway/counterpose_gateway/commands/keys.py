@@ -138,7 +138,12 @@ def _print(lines: Sequence[Mapping[str, object]], *, as_json: bool) -> None:
         sys.stdout.write(json.dumps(lines, indent=2) + "\n")
         return
     for line in lines:
-        sys.stdout.write("  ".join(str(value) for value in line.values()) + "\n")
+        sys.stdout.write("  ".join(_visible(str(value)) for value in line.values()) + "\n")
+
+
+def _visible(text: str) -> str:
+    """A text of somebody else's, such as a path, with what would move a terminal's cursor escaped."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 _ACTIONS: dict[str, Callable[[argparse.Namespace, Ledger, dt.datetime], int]] = {

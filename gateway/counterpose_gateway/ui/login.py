@@ -16,7 +16,7 @@ from counterpose_gateway.ui.environment import Form, PageRoute, page
 router = APIRouter(prefix="/ui", route_class=PageRoute)
 
 # Only a page of ours: an address that a stranger wrote into a link must not receive who just signed in.
-_OWN_PAGE = re.compile(r"/ui(/[A-Za-z0-9._-]+)*")
+_OWN_PAGE = re.compile(r"/ui(/(?!\.+(/|$))[A-Za-z0-9._-]+)*")
 
 
 @router.get("/login")

@@ -133,6 +133,9 @@ def test_the_operator_makes_lists_rotates_and_revokes_keys(
     told("keys", "revoke", second["id"])
     assert [each["state"] for each in json.loads(told("keys", "list", "--json"))] == ["ended", "revoked"]
     assert json.loads(told("access-log", "--json")) == []
+    # What others write, names and paths, moves no cursor of the operator's terminal.
+    told("keys", "create", "\x1b]0;owned\x07\u202eci")
+    assert "\\x1b]0;owned\\x07\\u202eci" in told("keys", "list")
 
 
 @pytest.mark.parametrize(

@@ -143,8 +143,9 @@ async def test_the_cookie_is_hidden_strict_and_not_the_key(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "goal",
-    ["https://evil.example", "//evil.example", "/ui\\@evil.example", "/v1/runs", "/uix", "/ui/../x//y"],
-)
+    ["https://evil.example", "//evil.example", "/ui\\@evil.example", "/v1/runs", "/uix", "/ui/../x//y",
+     "/ui/../../v1/runs", "/ui/./..", "/ui/.."],
+)  # fmt: skip
 async def test_the_login_leads_to_no_other_site(tmp_path: Path, goal: str) -> None:
     async with fake_gateway(tmp_path, api_keys=[KEY]) as gateway:
         sent = {"key": KEY, "next": goal}
