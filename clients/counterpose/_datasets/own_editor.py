@@ -1,6 +1,6 @@
 """Pairs by an editor of the user's own: a Python function or an address that changes one image at a time.
 
-A function runs in a process of its own, which is ended where an image takes too long.
+Both work in a process of their own, which is ended where an image takes too long.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ import base64
 import csv
 import importlib
 import io
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import httpx
 
@@ -38,6 +37,7 @@ MOST_FAULTS = 5
 IMPORTED = -1
 """The level of a task that only imports the function."""
 NO_CONTROL = "it makes no control"
+SCHEMES = ("http://", "https://")
 
 Task = tuple[str, bytes, str | None, int, int]
 """The function, the file of an image, the change, its level and the seed."""
@@ -145,46 +145,26 @@ def _pairs_of(
             yield image.name, name, change, level, control
 
 
-class _Editor(ABC):
-    """Makes one image at a time, in so many seconds at most."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    @abstractmethod
-    def made(self, content: bytes, change: str | None, level: int, seed: int) -> bytes:
-        """Return the file of what is made of an image; raises `EditFailed`."""
-
-    @property
-    def late(self) -> EditFailed:
-        return EditFailed(f"it took more than {self.seconds:g} s")
-
-
 @contextmanager
 def _opened(editor: str, seconds: float) -> Iterator[_Editor]:
-    if editor.startswith(("http://", "https://")):
-        with httpx.Client(timeout=seconds) as client:
-            yield _Address(editor, seconds, client)
-        return
-    if not editor.startswith(PREFIX):
+    if not editor.startswith((PREFIX, *SCHEMES)):
         raise InvalidRequest(f"{editor!r} is no editor: expected py:module:function, or an address")
     pool = Pool(1, _done, lambda: EditFailed("its process ended"))
     try:
-        yield _Function(editor, seconds, pool)
+        yield _Editor(editor, seconds, pool)
     finally:
         pool.close()
 
 
-class _Function(_Editor):
-    """A function in a process of its own.
+class _Editor:
+    """A function, or the calls of an address, in a process of its own: one image at a time.
 
     Raises:
-        InvalidRequest: it cannot be imported.
+        InvalidRequest: the function cannot be imported.
     """
 
     def __init__(self, spec: str, seconds: float, pool: Pool) -> None:
-        super().__init__(seconds)
-        self._spec, self._pool = spec, pool
+        self._spec, self._seconds, self._pool = spec, seconds, pool
         self._is_ready = False
         self._ready()
 
@@ -201,19 +181,23 @@ class _Function(_Editor):
         self._ready()
         work = self._pool.start((self._spec, content, change, level, seed))
         try:
-            found = work.result(self.seconds)
+            found = work.result(self._seconds)
         except (TooLate, EditFailed) as error:
             self._is_ready = False
             work.give_up()
-            raise (self.late if isinstance(error, TooLate) else error) from None
+            if isinstance(error, TooLate):
+                raise EditFailed(f"it took more than {self._seconds:g} s") from None
+            raise
         if isinstance(found, str):
             raise EditFailed(found)
         return bytes(found)
 
 
 def _done(task: Task) -> bytes | str:
-    """Make one image in the function's process; return its file, or what is wrong, as text."""
+    """Make one image in the editor's process; return its file, or what is wrong, as text."""
     spec, content, change, level, seed = task
+    if spec.startswith(SCHEMES):
+        return _answered(task) if _client() and level != IMPORTED else ""
     try:
         function = function_of(spec)[0]
     except InvalidRequest as error:
@@ -234,27 +218,35 @@ def _done(task: Task) -> bytes | str:
         return f"it raised {message(error)}"
 
 
-class _Address(_Editor):
-    """An editor behind an address."""
+@cache
+def _client() -> httpx.Client:
+    # httpx times each read alone; the process is ended where an answer takes too long as a whole.
+    return httpx.Client(trust_env=False, timeout=None)
 
-    def __init__(self, address: str, seconds: float, client: httpx.Client) -> None:
-        super().__init__(seconds)
-        self._address, self._client = address, client
 
-    def made(self, content: bytes, change: str | None, level: int, seed: int) -> bytes:
-        """Return the file of what is made of an image; raises `EditFailed`."""
-        asked: dict[str, Any] = {"change": change, "level": level, "seed": seed}
-        asked["image"] = base64.b64encode(content).decode("ascii")
-        try:
-            answer = self._client.post(self._address, json=asked)
-        except httpx.TimeoutException:
-            raise self.late from None
-        except httpx.HTTPError as error:
-            raise EditFailed(f"it cannot be reached: {message(error)}") from error
-        if answer.status_code == httpx.codes.NOT_IMPLEMENTED and change is None:
-            raise EditFailed(NO_CONTROL)
-        if answer.status_code != httpx.codes.OK:
-            raise EditFailed(f"it answered with the status {answer.status_code}")
-        if not 0 < len(answer.content) <= LARGEST_IMAGE:
-            raise EditFailed(f"it answered with no file of at most {LARGEST_IMAGE} bytes")
-        return answer.content
+def _answered(task: Task) -> bytes | str:
+    """Post one image to an address; return the file that it answers with, or what is wrong, as text.
+
+    The host that was named is called and no other: no redirect is followed, and no proxy of the environment
+    sees the image. Of an answer that is too large, no more is read.
+    """
+    spec, content, change, level, seed = task
+    image, data = base64.b64encode(content).decode("ascii"), bytearray()
+    asked = {"image": image, "change": change, "level": level, "seed": seed}
+    try:
+        with _client().stream("POST", spec, json=asked) as answer:
+            if answer.status_code == httpx.codes.NOT_IMPLEMENTED and change is None:
+                return NO_CONTROL
+            if answer.is_redirect:
+                return f"it redirects to {answer.headers['location'][:200]!r}; redirects are not followed"
+            if answer.status_code != httpx.codes.OK:
+                return f"it answered with the status {answer.status_code}"
+            for piece in answer.iter_bytes():
+                data += piece
+                if len(data) > LARGEST_IMAGE:
+                    break
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return f"it cannot be reached: {message(error)}"
+    if not 0 < len(data) <= LARGEST_IMAGE:
+        return f"it answered with no file of at most {LARGEST_IMAGE} bytes"
+    return bytes(data)

@@ -6,10 +6,14 @@ import base64
 import csv
 import json
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -126,26 +130,89 @@ def test_a_folder_with_files_is_not_written_into(folder: Path) -> None:
         make_pairs(folder / "photographs", editor="py:fogs:darker", changes={"dark": [1]}, out=folder)
 
 
-def test_an_address_is_asked_and_its_failures_are_named(folder: Path) -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        told = json.loads(request.content)
-        assert base64.b64decode(told["image"]).startswith(b"\x89PNG")
-        if told["change"] is None:
-            return httpx.Response(501)
-        if told["level"] == 2:
-            raise httpx.ReadTimeout("late")
-        return httpx.Response(503) if told["level"] == 3 else httpx.Response(200, content=b"a file")
+class Answers(BaseHTTPRequestHandler):
+    """An editor by address: the change that is asked for says how it fails."""
 
-    with httpx.Client(transport=httpx.MockTransport(answer)) as client:
-        edit = own_editor._Address("http://127.0.0.1:9/edit", 5.0, client)
-        content = (folder / "photographs/cat/0.png").read_bytes()
-        assert edit.made(content, "in fog", 1, 0) == b"a file"
-        for change, level, why in (
-            (None, 0, own_editor.NO_CONTROL), ("in fog", 2, "it took more than 5 s"),
-            ("in fog", 3, "it answered with the status 503"),
-        ):  # fmt: skip
-            with pytest.raises(own_editor.EditFailed, match=why):
-                edit.made(content, change, level, 0)
+    protocol_version = "HTTP/1.1"
+    asked: ClassVar[list[tuple[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        told = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        assert base64.b64decode(told["image"]).startswith(b"\x89PNG")
+        self.asked.append((self.path, told["change"]))
+        with suppress(OSError):
+            getattr(self, f"_{told['change']}".replace(" ", "_"))()
+
+    def _answer(self, status: int, length: int = 6, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"content-length": str(length), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _None(self) -> None:  # noqa: N802 - the control
+        self._answer(501, 0)
+
+    def _in_fog(self) -> None:
+        self._answer(200)
+        self.wfile.write(b"a file")
+
+    def _moved(self) -> None:
+        self._answer(307, 0, location="/private")
+
+    def _large(self) -> None:
+        self._answer(200, 10**12)
+        while True:
+            self.wfile.write(bytes(1 << 20))
+
+    def _slow(self) -> None:
+        # Each header comes in time, and there is no end of them.
+        self.send_response(200)
+        while True:
+            self.send_header("x-more", "1")
+            self.flush_headers()
+            time.sleep(0.2)
+
+    def _busy(self) -> None:
+        self._answer(503, 0)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """The address of such an editor."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    Answers.asked.clear()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/edit"
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_address_is_asked_within_bounds_and_its_failures_are_named(
+    folder: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A proxy of the environment must not see the image.
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    changes = {name: [1] for name in ("in fog", "moved", "large", "slow", "busy")}
+    made = make_pairs(
+        folder / "photographs", editor=address, changes=changes, out=folder / "made", limit=1, seconds=8.0
+    )
+    assert (made.images, made.controls) == (1, False)
+    assert (folder / "made/change-1-level-1/cat/0.png.png").read_bytes() == b"a file"
+    assert list(made.left_out) == [
+        "it redirects to '/private'; redirects are not followed",
+        "it answered with no file of at most 22500000 bytes",
+        "it took more than 8 s",
+        "it answered with the status 503",
+    ]
+    assert Answers.asked == [("/edit", change) for change in (None, *changes)]
+
+
+def test_an_address_that_is_none_is_named(folder: Path) -> None:
+    with pytest.raises(InvalidRequest, match="fails on the first images: it cannot be reached: "):
+        make_pairs(folder / "photographs", editor="http://[", changes={"dark": [1]}, out=folder / "made")
 
 
 def test_the_command_says_what_it_made_and_what_comes_next(folder: Path) -> None:
