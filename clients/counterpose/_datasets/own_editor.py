@@ -9,6 +9,7 @@ import base64
 import csv
 import importlib
 import io
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
@@ -25,6 +26,7 @@ from counterpose._datasets.pixels import encoded
 from counterpose._datasets.uploads import LARGEST_IMAGE
 from counterpose._python_function.function import PREFIX, function_of
 from counterpose._python_function.probabilities import message
+from counterpose_core.contract.datasets import LONGEST_REASON
 from counterpose_core.errors import InvalidRequest
 from counterpose_processes.pool import Pool
 
@@ -37,6 +39,8 @@ MOST_FAULTS = 5
 IMPORTED = -1
 """The level of a task that only imports the function."""
 NO_CONTROL = "it makes no control"
+_ODD = re.compile(r"[^\w .,:;'%()/+-]+")
+"""What a table has no use for: an error may say anything."""
 SCHEMES = ("http://", "https://")
 
 Task = tuple[str, bytes, str | None, int, int]
@@ -135,6 +139,8 @@ def _pairs_of(
                 made.controls = False
             else:
                 made.left_out[str(error)].append(name)
+                why = _ODD.sub(" ", str(error))[:LONGEST_REASON]
+                yield image.name, name, change or "", level or "", "", why
             continue
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes(data)
@@ -142,7 +148,7 @@ def _pairs_of(
         if change is None:
             control = name
         else:
-            yield image.name, name, change, level, control
+            yield image.name, name, change, level, control, ""
 
 
 @contextmanager

@@ -108,6 +108,13 @@ def test_what_an_editor_does_not_make_is_named_by_the_reason(folder: Path) -> No
     # The controls, and the image that it returns as it is: that it is the same is told with the run.
     assert made.images == 7
     assert "not made, 1: it took more than 5 s (change-1-level-1/cat/5.png.png)" in str(made)
+    # The run that takes the table counts them, too.
+    rows = pairs_in(made.table, folder / "photographs")
+    assert [(row.filename, row.pair.not_made) for row in rows if row.pair.not_made][-2:] == [
+        ("change-1-level-1/cat/4.png.png", "its process ended"),
+        ("change-1-level-1/cat/5.png.png", "it took more than 5 s"),
+    ]
+    assert len(rows) == 7
 
 
 @pytest.mark.parametrize(
