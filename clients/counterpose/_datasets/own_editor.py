@@ -52,17 +52,17 @@ class EditFailed(Exception):
 
 
 @dataclass
-class MadePairs:
-    """Images that an editor made, and the table that names them; ``left_out`` names the others by reason."""
+class PairTable:
+    """The table of the images that an editor made; ``left_out`` names the others by reason."""
 
-    table: Path
+    path: Path
     images: int = 0
     controls: bool = True
     left_out: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def __str__(self) -> str:
         controls = "with a control of each source" if self.controls else "without controls"
-        lines = [f"{self.images} images, {controls}: {self.table}"]
+        lines = [f"{self.images} images, {controls}: {self.path}"]
         for why, names in self.left_out.items():
             more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             lines.append(f"not made, {len(names)}: {why} ({', '.join(names[:NAMED])}{more})")
@@ -78,7 +78,7 @@ def make_pairs(
     seed: int = 0,
     seconds: float = SECONDS,
     limit: int | None = None,
-) -> MadePairs:
+) -> PairTable:
     """Let an editor of your own change each image of a folder, and write a table of the pairs.
 
     Its signature is ``edit(image, change, level, seed)``: the image is uint8 (height, width, 3), and what it
@@ -103,48 +103,48 @@ def make_pairs(
     images, place = list(images_in(folder))[:limit], Path(out)
     if place.exists() and any(place.iterdir()):
         raise InvalidRequest(f"the folder {str(out)!r} has files already; name a new one")
-    made, rows = MadePairs(place / TABLE), list[Sequence[object]]()
-    with _opened(editor, seconds) as edit:
+    table, rows = PairTable(place / TABLE), list[Sequence[object]]()
+    with _opened(editor, seconds) as opened:
         for image in images:
-            rows += _pairs_of(image, edit, changes, place, seed, made)
-            faults = sum(map(len, made.left_out.values()))
-            if not made.images and faults >= MOST_FAULTS:
-                why, names = next(iter(made.left_out.items()))
+            rows += _pairs_of(image, opened, changes, place, seed, table)
+            faults = sum(map(len, table.left_out.values()))
+            if not table.images and faults >= MOST_FAULTS:
+                why, names = next(iter(table.left_out.items()))
                 raise InvalidRequest(f"{editor!r} fails on the first images: {why} ({names[0]})")
     place.mkdir(parents=True, exist_ok=True)
-    with made.table.open("w", encoding="utf-8", newline="") as file:
+    with table.path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
-    return made
+    return table
 
 
 def _pairs_of(
     image: ImageFile,
-    edit: _Editor,
+    editor: _Editor,
     changes: Mapping[str, Sequence[int]],
     out: Path,
     seed: int,
-    made: MadePairs,
+    table: PairTable,
 ) -> Iterator[Sequence[object]]:
     control = ""
     content = image.content() or b""
     wanted = [(change, level) for change, levels in changes.items() for level in levels]
-    asked: list[tuple[str | None, int]] = [*([(None, 0)] if made.controls else []), *wanted]
+    asked: list[tuple[str | None, int]] = [*([(None, 0)] if table.controls else []), *wanted]
     for change, level in asked:
         place = "controls" if change is None else f"change-{list(changes).index(change) + 1}-level-{level}"
         name = f"{place}/{image.name}.png"
         try:
-            data = edit.made(content, change, level, seed)
+            data = editor.image(content, change, level, seed)
         except EditFailed as error:
             if str(error) == NO_CONTROL:
-                made.controls = False
+                table.controls = False
             else:
-                made.left_out[str(error)].append(name)
+                table.left_out[str(error)].append(name)
                 why = _ODD.sub(" ", str(error))[:LONGEST_REASON]
                 yield image.name, name, change or "", level or "", "", why
             continue
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes(data)
-        made.images += 1
+        table.images += 1
         if change is None:
             control = name
         else:
@@ -155,7 +155,7 @@ def _pairs_of(
 def _opened(editor: str, seconds: float) -> Iterator[_Editor]:
     if not editor.startswith((PREFIX, *SCHEMES)):
         raise InvalidRequest(f"{editor!r} is no editor: expected py:module:function, or an address")
-    pool = Pool(1, _done, lambda: EditFailed("its process ended"))
+    pool = Pool(1, _image, lambda: EditFailed("its process ended"))
     try:
         yield _Editor(editor, seconds, pool)
     finally:
@@ -182,7 +182,7 @@ class _Editor:
                 raise InvalidRequest(str(fault))
         self._is_ready = True
 
-    def made(self, content: bytes, change: str | None, level: int, seed: int) -> bytes:
+    def image(self, content: bytes, change: str | None, level: int, seed: int) -> bytes:
         """Return the file of what is made of an image; raises `EditFailed`."""
         self._ready()
         work = self._pool.start((self._spec, content, change, level, seed))
@@ -199,11 +199,11 @@ class _Editor:
         return bytes(found)
 
 
-def _done(task: Task) -> bytes | str:
+def _image(task: Task) -> bytes | str:
     """Make one image in the editor's process; return its file, or what is wrong, as text."""
     spec, content, change, level, seed = task
     if spec.startswith(SCHEMES):
-        return _answered(task) if _client() and level != IMPORTED else ""
+        return _answer(task) if _client() and level != IMPORTED else ""
     try:
         function = function_of(spec)[0]
     except InvalidRequest as error:
@@ -230,7 +230,7 @@ def _client() -> httpx.Client:
     return httpx.Client(trust_env=False, timeout=None)
 
 
-def _answered(task: Task) -> bytes | str:
+def _answer(task: Task) -> bytes | str:
     """Post one image to an address; return the file that it answers with, or what is wrong, as text.
 
     The host that was named is called and no other: no redirect is followed, and no proxy of the environment

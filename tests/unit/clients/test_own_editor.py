@@ -66,16 +66,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def made_by(folder: Path, function: str, limit: int | None = 2, **changes: Any) -> own_editor.MadePairs:
+def table_by(folder: Path, function: str, limit: int | None = 2, **changes: Any) -> own_editor.PairTable:
     asked = {"changes": {"dark": [1, 2]}} | changes
     editor = f"py:fogs:{function}"
     return make_pairs(folder / "photographs", editor=editor, out=folder / "made", limit=limit, **asked)
 
 
 def test_a_function_makes_each_level_and_a_control_that_the_table_names(folder: Path) -> None:
-    made = made_by(folder, "darker")
-    assert (made.images, made.controls, made.left_out) == (6, True, {})
-    with made.table.open() as file:
+    table = table_by(folder, "darker")
+    assert (table.images, table.controls, table.left_out) == (6, True, {})
+    with table.path.open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["source"], row["change"], row["level"]) for row in rows] == [
         ("cat/0.png", "dark", "1"), ("cat/0.png", "dark", "2"),
@@ -85,19 +85,19 @@ def test_a_function_makes_each_level_and_a_control_that_the_table_names(folder: 
     assert (pixels == (0, 60, 60)).all()
     assert (np.asarray(Image.open(folder / "made" / rows[1]["control"])) == (0, 100, 100)).all()
     # Each source once with its control, and at two levels.
-    assert len(pairs_in(made.table, folder / "photographs")) == 6
+    assert len(pairs_in(table.path, folder / "photographs")) == 6
 
 
 def test_an_editor_without_a_control_makes_none(folder: Path) -> None:
-    made = made_by(folder, "alone", changes={"pale": [1]})
-    assert (made.images, made.controls, made.left_out) == (2, False, {})
-    assert str(made).startswith("2 images, without controls: ")
-    assert {each.pair.change for each in pairs_in(made.table, folder / "photographs")} == {"pale"}
+    table = table_by(folder, "alone", changes={"pale": [1]})
+    assert (table.images, table.controls, table.left_out) == (2, False, {})
+    assert str(table).startswith("2 images, without controls: ")
+    assert {each.pair.change for each in pairs_in(table.path, folder / "photographs")} == {"pale"}
 
 
 def test_what_an_editor_does_not_make_is_named_by_the_reason(folder: Path) -> None:
-    made = made_by(folder, "odd", None, changes={"in fog": [1]}, seconds=5.0)
-    assert {why: len(names) for why, names in made.left_out.items()} == {
+    table = table_by(folder, "odd", None, changes={"in fog": [1]}, seconds=5.0)
+    assert {why: len(names) for why, names in table.left_out.items()} == {
         "what it returned has values from nan to nan: expected integers from 0 to 255, or floats from 0 "
         "to 1, before any normalisation": 1,
         "it raised ValueError: no such fog": 1,
@@ -106,10 +106,10 @@ def test_what_an_editor_does_not_make_is_named_by_the_reason(folder: Path) -> No
         "it took more than 5 s": 1,
     }
     # The controls, and the image that it returns as it is: that it is the same is told with the run.
-    assert made.images == 7
-    assert "not made, 1: it took more than 5 s (change-1-level-1/cat/5.png.png)" in str(made)
+    assert table.images == 7
+    assert "not made, 1: it took more than 5 s (change-1-level-1/cat/5.png.png)" in str(table)
     # The run that takes the table counts them, too.
-    rows = pairs_in(made.table, folder / "photographs")
+    rows = pairs_in(table.path, folder / "photographs")
     assert [(row.filename, row.pair.not_made) for row in rows if row.pair.not_made][-2:] == [
         ("change-1-level-1/cat/4.png.png", "its process ended"),
         ("change-1-level-1/cat/5.png.png", "it took more than 5 s"),
@@ -203,12 +203,12 @@ def test_an_address_is_asked_within_bounds_and_its_failures_are_named(
     # A proxy of the environment must not see the image.
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     changes = {name: [1] for name in ("in fog", "moved", "large", "slow", "busy")}
-    made = make_pairs(
+    table = make_pairs(
         folder / "photographs", editor=address, changes=changes, out=folder / "made", limit=1, seconds=8.0
     )
-    assert (made.images, made.controls) == (1, False)
+    assert (table.images, table.controls) == (1, False)
     assert (folder / "made/change-1-level-1/cat/0.png.png").read_bytes() == b"a file"
-    assert list(made.left_out) == [
+    assert list(table.left_out) == [
         "it redirects to '/private'; redirects are not followed",
         "it answered with no file of at most 22500000 bytes",
         "it took more than 8 s",
@@ -236,6 +236,8 @@ def test_the_command_finds_a_module_where_it_is_typed(folder: Path, monkeypatch:
     # As an installed command, which has no working directory among its places.
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place != str(folder)])
     monkeypatch.chdir(folder)
-    made = "made", "--limit", "1"
-    shown = run("make-pairs", "photographs", "--editor", "py:fogs:darker", "--change", "dark", "--out", *made)
+    limit = "--limit", "1"
+    shown = run(
+        "make-pairs", "photographs", "--editor", "py:fogs:darker", "--change", "dark", "--out", "made", *limit
+    )
     assert shown.exit_code == 0, shown.stderr
