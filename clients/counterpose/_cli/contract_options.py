@@ -180,7 +180,7 @@ _OF_OUTPUT = {"report": (Report, None), "detach": (Detach, False), "as_json": (A
 _OF_CLIENT = {"url": (Url, None)}
 RUN, EDITS, SEARCH, STATISTICS, OUTPUT = "Run", "Edits", "Search", "Statistics", "Output"
 """Headings of a long help."""
-_PANELS = dict.fromkeys(_OF_OUTPUT, OUTPUT) | dict.fromkeys(
+_PANELS = dict.fromkeys((*_OF_OUTPUT, "junit"), OUTPUT) | dict.fromkeys(
     ("threshold", "max_drop", "strict", "mixture", "mixture_images"), STATISTICS
 )
 """The headings of options that are not a request's; that of all others is `RUN`."""

@@ -14,7 +14,7 @@ from counterpose._cli.kinds import runs_of
 from counterpose._cli.outcomes import DropLimit, exit_for_state
 from counterpose._cli.placement import current
 from counterpose._cli.progress import follow_progress
-from counterpose._cli.terminal import check_report_path, exit_on_error, print_note, show, write_report
+from counterpose._cli.terminal import check_writable, exit_on_error, print_note, show, write_report
 from counterpose._run_calls import AnyItem, Summary
 from counterpose._sync.client import Client
 from counterpose._sync.run_handle import RunHandle
@@ -36,10 +36,10 @@ class Output:
     detach: bool = False
 
     def __post_init__(self) -> None:
-        check_report_path(self.report)
+        check_writable(self.report)
 
 
-def _writes_nothing(_: object) -> None:
+def _writes_nothing(_: object, __: ExitCode) -> None:
     return
 
 
@@ -49,7 +49,7 @@ def create_and_follow(
     *,
     render: Callable[[Summary], str] | None = None,
     judge: Callable[[Summary], ExitCode] | None = None,
-    write: Callable[[Summary], None] = _writes_nothing,
+    write: Callable[[Summary, ExitCode], None] = _writes_nothing,
     serves_function: bool = False,
 ) -> None:
     """Start a run, then print its id and leave, or follow it and exit with its result.
@@ -59,7 +59,8 @@ def create_and_follow(
         output: where results go, and whether to leave at once.
         render: turns the summary into the text to print; default: its kind's own.
         judge: turns the summary of a completed run into an exit code; default: its kind's own.
-        write: writes files of the summary, of a run that did not complete too.
+        write: writes files of the summary, with the exit code of the run's state: of a run that did not
+            complete too.
         serves_function: whether the run calls a Python function that this command serves.
     """
     run = create()
@@ -87,7 +88,7 @@ def serve_and_follow(
     *,
     render: Callable[[Summary], str] | None = None,
     judge: Callable[[Summary], ExitCode] | None = None,
-    write: Callable[[Summary], None] = _writes_nothing,
+    write: Callable[[Summary, ExitCode], None] = _writes_nothing,
 ) -> None:
     """Serve the functions among the classifiers, start a run of them and follow it, as `create_and_follow`.
 
@@ -117,7 +118,7 @@ def run_to_end(
     *,
     render: Callable[[Summary], str] | None = None,
     judge: Callable[[Summary], ExitCode] | None = None,
-    write: Callable[[Summary], None] = _writes_nothing,
+    write: Callable[[Summary, ExitCode], None] = _writes_nothing,
     serves_function: bool = False,
 ) -> ExitCode:
     """Follow a run to its end, print its summary, and return the exit code; arguments as above."""
@@ -129,24 +130,25 @@ def run_to_end(
         summary, kind = run.summary(), runs_of(run.run.kind)
         # The summary first: a report that cannot be written must not cost it.
         show(summary, (render or kind.text)(summary), output.as_json)
-        write(summary)
+        ended = exit_for_state(run.run.state)
+        write(summary, ended)
         if output.report is not None:
             write_report(output.report, run.report())
-        ended = exit_for_state(run.run.state)
         if ended is ExitCode.PASSED:
             return (judge or kind.judge)(summary)
         print_note(f"the run ended {run.run.state}: {failures(run.run, summary)}")
         return ended
 
 
-def drop_limit(max_drop: float | None, strict: bool) -> DropLimit | None:
-    """Read --max-drop and --strict.
+def drop_limit(max_drop: float | None, strict: bool, junit: Path | None = None) -> DropLimit | None:
+    """Read --max-drop, and --strict and --junit, which need it.
 
     Raises:
-        InvalidRequest: the limit is not a fraction, or --strict stands alone.
+        InvalidRequest: the limit is not a fraction, or one of the others stands alone.
     """
-    if max_drop is None and strict:
-        raise InvalidRequest("--strict needs --max-drop")
+    if max_drop is None and (strict or junit):
+        name = "--strict" if strict else "--junit"
+        raise InvalidRequest(f"{name} needs --max-drop, which says what fails")
     return None if max_drop is None else DropLimit(max_drop, strict)
 
 

@@ -14,12 +14,12 @@ from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.gate_markdown import gate_markdown
 from counterpose._cli.groups import examples
-from counterpose._cli.junit import junit_xml
+from counterpose._cli.junit import gate_junit
 from counterpose._cli.kinds import RunsOfKind
 from counterpose._cli.options import AsJson, Classifiers, OneRun, Url
 from counterpose._cli.outcomes import exit_for_gate
 from counterpose._cli.tables import unless_empty
-from counterpose._cli.terminal import connected, print_note, show
+from counterpose._cli.terminal import check_writable, connected, show, write_file
 from counterpose._sync.client import Client
 from counterpose_core.contract.gates import GateCreate, GateSummary, RegressionSet
 from counterpose_core.contract.runs import Run
@@ -81,7 +81,7 @@ def gate(
 
     The exit code, the printed verdict and the JUnit file say the same.
     """
-    _check_writable(junit, markdown)
+    check_writable(junit, markdown)
     frozen = baseline_of(client, baseline)
     serve_and_follow(
         client,
@@ -105,7 +105,7 @@ def freeze(run: OneRun, file: SetFile, as_json: AsJson = False, url: Url = None)
             # One that freezes the run again may be replaced, anything else is not ours.
             baseline_of(client, str(file))
         found = client.gates.freeze(client.runs.get(run).id)
-        _save(file, found.model_dump_json(indent=2) + "\n")
+        write_file(file, found.model_dump_json(indent=2) + "\n")
         show(found, f"{found}\nwritten to {file}", as_json)
 
 
@@ -131,25 +131,11 @@ def baseline_of(client: Client, baseline: str) -> str | RegressionSet:
         ) from error
 
 
-def _check_writable(*files: Path | None) -> None:
-    for file in files:
-        if file is not None and not file.absolute().parent.is_dir():
-            raise InvalidRequest(f"cannot write to {str(file)!r}: name a file in an existing folder")
-
-
-def _write(summary: GateSummary, *, junit: Path | None, markdown: Path | None) -> None:
+def _write(summary: GateSummary, _: ExitCode, *, junit: Path | None, markdown: Path | None) -> None:
     if junit is not None:
-        _save(junit, junit_xml(summary))
+        write_file(junit, gate_junit(summary))
     if markdown is not None:
-        _save(markdown, gate_markdown(summary))
-
-
-def _save(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidRequest(f"cannot write to {str(file)!r}: {error.strerror}") from error
-    print_note(f"{file} written")
+        write_file(markdown, gate_markdown(summary))
 
 
 def gate_text(summary: GateSummary) -> str:

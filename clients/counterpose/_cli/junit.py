@@ -1,19 +1,20 @@
-"""A gate as JUnit XML: a test case for each candidate under each change."""
+"""Verdicts as JUnit XML: a test case for each classifier under each change."""
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
 
+from counterpose._cli.exit_code import ExitCode
+from counterpose._cli.outcomes import DropLimit, JudgedDrop, judged_drops
 from counterpose_core.contract.gates import GateCell, GateSummary, UntestedClasses
-
-SUITE = "counterpose gate"
+from counterpose_core.contract.stress_tests import StressTestSummary
 
 # XML 1.0 has no form for these characters, not even an escaped one.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_xml(summary: GateSummary) -> str:
+def gate_junit(summary: GateSummary) -> str:
     """Return the cells as JUnit XML.
 
     ``failure`` of type ``regression``: a regression is proven; of type ``inconclusive``: neither proven nor
@@ -21,24 +22,65 @@ def junit_xml(summary: GateSummary) -> str:
     images for a test, also of the single classes of each change. Where no cell says what the gate says, a
     case named ``gate`` does.
     """
-    suite = ET.Element("testsuite", name=SUITE)
+    suite = ET.Element("testsuite", name="counterpose gate")
     for cell in summary.cells:
-        case = ET.SubElement(
-            suite, "testcase", classname=_text(f"counterpose.gate.{cell.classifier}"), name=_text(cell.name)
-        )
-        _say(case, cell)
+        _say(_case(suite, f"counterpose.gate.{cell.classifier}", cell.name), cell)
     for untested in summary.config.regression_set.untested or []:
         if untested.sources:
             _say_untested(suite, untested)
     if summary.outcome != "passed" and not _says_so(suite):
         _say_gate(suite, summary)
+    return _document(suite)
+
+
+def stress_test_junit(summary: StressTestSummary, limit: DropLimit, ended: ExitCode) -> str:
+    """Return what a limit says of each drop as JUnit XML: a case for each classifier and operation or edit.
+
+    ``failure`` of type ``drop``: it is proven to exceed the limit, at one level at least; of type
+    ``inconclusive``: neither proven nor ruled out, or there is nothing to judge. ``error``: the run did not
+    complete, so nothing is judged. The case of an operation tells the loss at each level that is judged, and
+    where images fail in a run that asked for severity.
+    """
+    suite = ET.Element("testsuite", name="counterpose stress-test")
+    told = summary.transforms and summary.transforms.severity
+    failures = {(each.classifier, each.title): str(each) for each in (told.figures if told else ())}
+    by_case: dict[tuple[str, str], list[JudgedDrop]] = {}
+    for each in judged_drops(summary) if ended is ExitCode.PASSED else ():
+        by_case.setdefault((each.classifier, each.change), []).append(each)
+    for (classifier, change), drops in by_case.items():
+        case = _case(suite, f"counterpose.stress-test.{classifier}", change)
+        losses = [f"{each.drop} where {each.words}" if each.words else str(each.drop) for each in drops]
+        said = _text(
+            "; ".join(["drop " + ", ".join(losses), *filter(None, [failures.get((classifier, change))])])
+        )
+        match limit.worst(drops):
+            case ExitCode.FAILED:
+                ET.SubElement(case, "failure", type="drop", message=said)
+            case ExitCode.PASSED:
+                ET.SubElement(case, "system-out").text = said
+            case _:
+                ET.SubElement(case, "failure", type="inconclusive", message=said)
+    if not by_case:
+        case = _case(suite, "counterpose.stress-test", "stress test")
+        if ended is ExitCode.PASSED:
+            ET.SubElement(case, "failure", type="inconclusive", message=_text(summary.verdict))
+        else:
+            ET.SubElement(case, "error", type="infrastructure", message="the run did not complete")
+    return _document(suite)
+
+
+def _case(suite: ET.Element, classname: str, name: str) -> ET.Element:
+    return ET.SubElement(suite, "testcase", classname=_text(classname), name=_text(name))
+
+
+def _document(suite: ET.Element) -> str:
     counts = {
         "tests": len(suite.findall("testcase")),
         "failures": len(suite.findall("testcase/failure")),
         "errors": len(suite.findall("testcase/error")),
         "skipped": len(suite.findall("testcase/skipped")),
     }
-    root = ET.Element("testsuites", name=SUITE)
+    root = ET.Element("testsuites", name=suite.attrib["name"])
     for name, number in counts.items():
         root.set(name, str(number))
         suite.set(name, str(number))
@@ -52,7 +94,7 @@ def _says_so(suite: ET.Element) -> bool:
 
 
 def _say_gate(suite: ET.Element, summary: GateSummary) -> None:
-    case = ET.SubElement(suite, "testcase", classname="counterpose.gate", name="gate")
+    case = _case(suite, "counterpose.gate", "gate")
     if summary.outcome == "inconclusive":
         ET.SubElement(case, "failure", type="inconclusive", message=_text(summary.verdict))
     else:
@@ -60,8 +102,7 @@ def _say_gate(suite: ET.Element, summary: GateSummary) -> None:
 
 
 def _say_untested(suite: ET.Element, untested: UntestedClasses) -> None:
-    name = _text(f"{untested.change or 'source images'}, single classes")
-    case = ET.SubElement(suite, "testcase", classname="counterpose.gate", name=name)
+    case = _case(suite, "counterpose.gate", f"{untested.change or 'source images'}, single classes")
     ET.SubElement(case, "skipped", message=_text(f"too few source images for a test: {untested}"))
 
 

@@ -11,8 +11,7 @@ import typer
 from counterpose._cli.classifiers import import_from_working_directory
 from counterpose._cli.groups import examples
 from counterpose._cli.terminal import exit_on_error, print_note, print_result
-from counterpose._datasets.own_editor import SECONDS
-from counterpose._datasets.own_editor import make_pairs as made_pairs
+from counterpose._datasets import own_editor
 
 EXAMPLES = examples(
     "counterpose make-pairs photos/ --editor py:fog:edit --change 'in fog' --level 1 --level 3 --out foggy/",
@@ -40,7 +39,7 @@ def make_pairs(
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Given to the editor.")] = 0,
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="S", min=0.1, help="That it has for an image.")
-    ] = SECONDS,
+    ] = own_editor.SECONDS,
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", min=1, help="Number of images; default: all.")
     ] = None,
@@ -48,7 +47,7 @@ def make_pairs(
     """Let an editor of your own change each image of a folder, for `stress-test --pairs`."""
     import_from_working_directory()
     with exit_on_error():
-        made = made_pairs(
+        table = own_editor.make_pairs(
             folder,
             editor=editor,
             changes=dict.fromkeys(change, level or [1]),
@@ -57,6 +56,6 @@ def make_pairs(
             seconds=seconds,
             limit=limit,
         )
-    print_result(str(made))
-    words = ["counterpose", "stress-test", str(folder), "--pairs", str(made.table)]
+    print_result(str(table))
+    words = ["counterpose", "stress-test", str(folder), "--pairs", str(table.path)]
     print_note(f"next: {shlex.join(words)} --classifier CLASSIFIER")

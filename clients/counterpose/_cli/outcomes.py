@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from counterpose._cli.exit_code import ExitCode
 from counterpose_core.contract.gates import GateOutcome
@@ -17,6 +19,18 @@ from counterpose_core.errors import (
     Unauthorized,
 )
 from counterpose_core.types import Estimate, RunState
+
+
+class JudgedDrop(NamedTuple):
+    """A drop that a limit judges; ``words`` say what the image is or does then, empty for all edits."""
+
+    classifier: str
+    change: str
+    words: str
+    drop: Estimate
+
+    def __str__(self) -> str:
+        return f"{self.classifier} where {self.words}" if self.words else self.classifier
 
 
 @dataclass(frozen=True)
@@ -46,18 +60,21 @@ class DropLimit:
 
     def exit_code(self, summary: StressTestSummary) -> ExitCode:
         """Return the worst result of all classifiers; ``strict`` turns inconclusive into failed."""
-        results = {self.judge(drop) for _, drop in _judged_drops(summary)}
+        worst = self.worst(judged_drops(summary))
+        return ExitCode.FAILED if self.strict and worst is ExitCode.INCONCLUSIVE else worst
+
+    def worst(self, drops: Iterable[JudgedDrop]) -> ExitCode:
+        """Return the worst result of some drops; none are inconclusive."""
+        results = {self.judge(each.drop) for each in drops}
         if ExitCode.FAILED in results:
             return ExitCode.FAILED
-        if ExitCode.INCONCLUSIVE in results or not results:
-            return ExitCode.FAILED if self.strict else ExitCode.INCONCLUSIVE
-        return ExitCode.PASSED
+        return ExitCode.PASSED if results == {ExitCode.PASSED} else ExitCode.INCONCLUSIVE
 
     def explain(self, summary: StressTestSummary) -> str:
         """Say the result in words, then each classifier's drop with its own result."""
         result = self.exit_code(summary).name.lower()
         drops = ", ".join(
-            f"{name} {drop} {self.judge(drop).name.lower()}" for name, drop in _judged_drops(summary)
+            f"{each} {each.drop} {self.judge(each.drop).name.lower()}" for each in judged_drops(summary)
         )
         return f"--max-drop {self.max_drop:g} {result}: {drops or 'no classifier was judged'}"
 
@@ -68,18 +85,24 @@ def _corrected(level: OperationLevel) -> Estimate:
     return level.loss if level.shown or low is None else level.loss.model_copy(update={"low": min(low, 0.0)})
 
 
-def _judged_drops(summary: StressTestSummary) -> list[tuple[str, Estimate]]:
+def judged_drops(summary: StressTestSummary) -> list[JudgedDrop]:
+    """Return each drop that a limit judges."""
     figures = [] if summary.transforms is None else summary.transforms.figures
     operations = [
-        (f"{each.classifier} where the image {level.words}", _corrected(level))
+        JudgedDrop(each.classifier, each.title, f"the image {level.words}", _corrected(level))
         for each in figures
         for level in each.levels
     ]
     # With planned edits, judging interventions too would add chances to fail that no limit was set for.
     if summary.config.get("request", {}).get("max_edits_per_image") != 0:
-        return [*((name, model.drop) for name, model in summary.models.items()), *operations]
+        return [
+            *(JudgedDrop(name, "all edits", "", model.drop) for name, model in summary.models.items()),
+            *operations,
+        ]
     return operations + [
-        (f"{name} where {Intervention(removed=each.removed, added=each.added).in_words()}", model.drop)
+        JudgedDrop(
+            name, words := Intervention(removed=each.removed, added=each.added).in_words(), words, model.drop
+        )
         for each in summary.interventions
         for name, model in each.models.items()
     ]

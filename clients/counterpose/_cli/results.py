@@ -12,7 +12,7 @@ from counterpose._cli.groups import examples
 from counterpose._cli.kinds import runs_of
 from counterpose._cli.options import AsJson, OneRun, ThresholdsGiven, Url, thresholds_given
 from counterpose._cli.runs import with_thresholds
-from counterpose._cli.terminal import check_report_path, connected, print_result
+from counterpose._cli.terminal import check_writable, connected, print_result
 from counterpose._exports import LAYOUTS, ExportLayout, check_export
 from counterpose._sync.run_handle import ExportedRun
 from counterpose._sync.shift_benchmarks import ShiftBenchmark
@@ -65,7 +65,7 @@ def report(
             link = client.runs.get(run).share(expires_in=share * 3600)
             print_result(json.dumps({"url": link}) if as_json else link)
             return
-        check_report_path(out)
+        check_writable(out)
         thresholds, found = thresholds_given(threshold), client.runs.get(run)
         if threshold:
             path = str(with_thresholds(found).save_report(out, thresholds=thresholds))

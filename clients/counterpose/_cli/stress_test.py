@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -27,8 +28,10 @@ from counterpose._cli.datasets import (
     require_images,
     settings_of,
 )
+from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.follow import Output, create_and_follow, drop_limit, judge_with, serve_and_follow
 from counterpose._cli.groups import examples
+from counterpose._cli.junit import stress_test_junit
 from counterpose._cli.kinds import RunsOfKind, judged_by
 from counterpose._cli.options import (
     Captions,
@@ -42,10 +45,11 @@ from counterpose._cli.options import (
     ThresholdsGiven,
     thresholds_given,
 )
+from counterpose._cli.outcomes import DropLimit
 from counterpose._cli.prove import MoreImages
 from counterpose._cli.stack import require_suite
 from counterpose._cli.tables import Table, counts_text
-from counterpose._cli.terminal import print_note, show
+from counterpose._cli.terminal import check_writable, print_note, show, write_file
 from counterpose._python_function.function import PREFIX
 from counterpose._sync.client import Client
 from counterpose._sync.stress_tests import StressTest
@@ -77,6 +81,10 @@ SuiteOfRun = Annotated[
         help="Start Counterpose here with this suite if it does not run; default: what runs.",
         show_default=False,
     ),
+]
+JUnit = Annotated[
+    Path | None,
+    typer.Option("--junit", metavar="FILE", help="With --max-drop: write JUnit XML to this file."),
 ]
 NewSeed = Annotated[int | None, typer.Option(metavar="N", help="Default: the run's seed plus one.")]
 
@@ -197,11 +205,13 @@ def stress_test(
     names: Names = None,
     max_drop: MaxDrop = None,
     strict: Strict = False,
+    junit: JUnit = None,
     output: Output,
     client: Client,
 ) -> None:
     """Stress-test classifiers on a dataset (LANCE)."""
-    limit_of_drop = drop_limit(max_drop, strict)
+    check_writable(junit)
+    limit_of_drop = drop_limit(max_drop, strict, junit)
     own = own_texts(captions, names)
     # The whole request is checked before a folder is uploaded: a mistake must leave nothing behind.
     fixed: dict[str, Any] = {
@@ -242,7 +252,15 @@ def stress_test(
         ),
         output,
         judge=judge_with(limit_of_drop),
+        write=partial(_write_junit, junit=junit, limit=limit_of_drop),
     )
+
+
+def _write_junit(
+    summary: StressTestSummary, ended: ExitCode, *, junit: Path | None, limit: DropLimit | None
+) -> None:
+    if junit is not None and limit is not None:
+        write_file(junit, stress_test_junit(summary, limit, ended))
 
 
 @request_options(StressTestCreate)

@@ -14,7 +14,7 @@ from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.groups import AS_JSON
 from counterpose._cli.outcomes import exit_for_error
 from counterpose._cli.placement import client_of
-from counterpose._files import save_page
+from counterpose._files import save_page, write_text
 from counterpose._sync.client import Client
 from counterpose_core.contract.base import Problem
 from counterpose_core.contract.field_errors import in_words
@@ -71,14 +71,15 @@ def connected(url: str | None) -> Iterator[Client]:
         yield client
 
 
-def check_report_path(report: Path | None) -> None:
-    """Reject a report path that cannot be written, before hours of work instead of after them.
+def check_writable(*files: Path | None) -> None:
+    """Reject a path that cannot be written, before hours of work instead of after them.
 
     Raises:
         InvalidRequest: the parent folder is missing.
     """
-    if report is not None and not report.absolute().parent.is_dir():
-        raise InvalidRequest(f"cannot write the report to {str(report)!r}: name a file in an existing folder")
+    for file in files:
+        if file is not None and not file.absolute().parent.is_dir():
+            raise InvalidRequest(f"cannot write to {str(file)!r}: name a file in an existing folder")
 
 
 def check_image_folder(folder: Path | None) -> None:
@@ -89,6 +90,15 @@ def check_image_folder(folder: Path | None) -> None:
     """
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InvalidRequest(f"cannot save images to {str(folder)!r}: it is not a folder")
+
+
+def write_file(file: Path, text: str) -> None:
+    """Write a text file and say so.
+
+    Raises:
+        InvalidRequest: it cannot be written.
+    """
+    print_note(f"{write_text(file, text)} written")
 
 
 def write_report(report: Path, html: str) -> None:

@@ -1,6 +1,6 @@
 """Pairs by an editor of the user's own: a Python function or an address that changes one image at a time.
 
-A function runs in a process of its own, which is ended where an image takes too long.
+Both work in a process of their own, which is ended where an image takes too long.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ import base64
 import csv
 import importlib
 import io
-from abc import ABC, abstractmethod
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from counterpose._datasets.pixels import encoded
 from counterpose._datasets.uploads import LARGEST_IMAGE
 from counterpose._python_function.function import PREFIX, function_of
 from counterpose._python_function.probabilities import message
+from counterpose_core.contract.datasets import LONGEST_REASON
 from counterpose_core.errors import InvalidRequest
 from counterpose_processes.pool import Pool
 
@@ -38,6 +40,9 @@ MOST_FAULTS = 5
 IMPORTED = -1
 """The level of a task that only imports the function."""
 NO_CONTROL = "it makes no control"
+_ODD = re.compile(r"[^\w .,:;'%()/+-]+")
+"""What a table has no use for: an error may say anything."""
+SCHEMES = ("http://", "https://")
 
 Task = tuple[str, bytes, str | None, int, int]
 """The function, the file of an image, the change, its level and the seed."""
@@ -48,17 +53,17 @@ class EditFailed(Exception):
 
 
 @dataclass
-class MadePairs:
-    """Images that an editor made, and the table that names them; ``left_out`` names the others by reason."""
+class PairTable:
+    """The table of the images that an editor made; ``left_out`` names the others by reason."""
 
-    table: Path
+    path: Path
     images: int = 0
     controls: bool = True
     left_out: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def __str__(self) -> str:
         controls = "with a control of each source" if self.controls else "without controls"
-        lines = [f"{self.images} images, {controls}: {self.table}"]
+        lines = [f"{self.images} images, {controls}: {self.path}"]
         for why, names in self.left_out.items():
             more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             lines.append(f"not made, {len(names)}: {why} ({', '.join(names[:NAMED])}{more})")
@@ -74,7 +79,7 @@ def make_pairs(
     seed: int = 0,
     seconds: float = SECONDS,
     limit: int | None = None,
-) -> MadePairs:
+) -> PairTable:
     """Let an editor of your own change each image of a folder, and write a table of the pairs.
 
     Its signature is ``edit(image, change, level, seed)``: the image is uint8 (height, width, 3), and what it
@@ -99,92 +104,74 @@ def make_pairs(
     images, place = list(images_in(folder))[:limit], Path(out)
     if place.exists() and any(place.iterdir()):
         raise InvalidRequest(f"the folder {str(out)!r} has files already; name a new one")
-    made, rows = MadePairs(place / TABLE), list[Sequence[object]]()
-    with _opened(editor, seconds) as edit:
+    table, rows = PairTable(place / TABLE), list[Sequence[object]]()
+    with _opened(editor, seconds) as opened:
         for image in images:
-            rows += _pairs_of(image, edit, changes, place, seed, made)
-            faults = sum(map(len, made.left_out.values()))
-            if not made.images and faults >= MOST_FAULTS:
-                why, names = next(iter(made.left_out.items()))
+            rows += _pairs_of(image, opened, changes, place, seed, table)
+            faults = sum(map(len, table.left_out.values()))
+            if not table.images and faults >= MOST_FAULTS:
+                why, names = next(iter(table.left_out.items()))
                 raise InvalidRequest(f"{editor!r} fails on the first images: {why} ({names[0]})")
     place.mkdir(parents=True, exist_ok=True)
-    with made.table.open("w", encoding="utf-8", newline="") as file:
+    with table.path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
-    return made
+    return table
 
 
 def _pairs_of(
     image: ImageFile,
-    edit: _Editor,
+    editor: _Editor,
     changes: Mapping[str, Sequence[int]],
     out: Path,
     seed: int,
-    made: MadePairs,
+    table: PairTable,
 ) -> Iterator[Sequence[object]]:
     control = ""
     content = image.content() or b""
     wanted = [(change, level) for change, levels in changes.items() for level in levels]
-    asked: list[tuple[str | None, int]] = [*([(None, 0)] if made.controls else []), *wanted]
+    asked: list[tuple[str | None, int]] = [*([(None, 0)] if table.controls else []), *wanted]
     for change, level in asked:
         place = "controls" if change is None else f"change-{list(changes).index(change) + 1}-level-{level}"
         name = f"{place}/{image.name}.png"
         try:
-            data = edit.made(content, change, level, seed)
+            data = editor.image(content, change, level, seed)
         except EditFailed as error:
             if str(error) == NO_CONTROL:
-                made.controls = False
+                table.controls = False
             else:
-                made.left_out[str(error)].append(name)
+                table.left_out[str(error)].append(name)
+                why = _ODD.sub(" ", str(error))[:LONGEST_REASON]
+                yield image.name, name, change or "", level or "", "", why
             continue
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes(data)
-        made.images += 1
+        table.images += 1
         if change is None:
             control = name
         else:
-            yield image.name, name, change, level, control
-
-
-class _Editor(ABC):
-    """Makes one image at a time, in so many seconds at most."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    @abstractmethod
-    def made(self, content: bytes, change: str | None, level: int, seed: int) -> bytes:
-        """Return the file of what is made of an image; raises `EditFailed`."""
-
-    @property
-    def late(self) -> EditFailed:
-        return EditFailed(f"it took more than {self.seconds:g} s")
+            yield image.name, name, change, level, control, ""
 
 
 @contextmanager
 def _opened(editor: str, seconds: float) -> Iterator[_Editor]:
-    if editor.startswith(("http://", "https://")):
-        with httpx.Client(timeout=seconds) as client:
-            yield _Address(editor, seconds, client)
-        return
-    if not editor.startswith(PREFIX):
+    if not editor.startswith((PREFIX, *SCHEMES)):
         raise InvalidRequest(f"{editor!r} is no editor: expected py:module:function, or an address")
-    pool = Pool(1, _done, lambda: EditFailed("its process ended"))
+    pool = Pool(1, _image, lambda: EditFailed("its process ended"))
     try:
-        yield _Function(editor, seconds, pool)
+        yield _Editor(editor, seconds, pool)
     finally:
         pool.close()
 
 
-class _Function(_Editor):
-    """A function in a process of its own.
+class _Editor:
+    """A function, or the calls of an address, in a process of its own: one image at a time.
 
     Raises:
-        InvalidRequest: it cannot be imported.
+        InvalidRequest: the function cannot be imported.
     """
 
     def __init__(self, spec: str, seconds: float, pool: Pool) -> None:
-        super().__init__(seconds)
-        self._spec, self._pool = spec, pool
+        self._spec, self._seconds, self._pool = spec, seconds, pool
         self._is_ready = False
         self._ready()
 
@@ -196,24 +183,28 @@ class _Function(_Editor):
                 raise InvalidRequest(str(fault))
         self._is_ready = True
 
-    def made(self, content: bytes, change: str | None, level: int, seed: int) -> bytes:
+    def image(self, content: bytes, change: str | None, level: int, seed: int) -> bytes:
         """Return the file of what is made of an image; raises `EditFailed`."""
         self._ready()
         work = self._pool.start((self._spec, content, change, level, seed))
         try:
-            found = work.result(self.seconds)
+            found = work.result(self._seconds)
         except (TooLate, EditFailed) as error:
             self._is_ready = False
             work.give_up()
-            raise (self.late if isinstance(error, TooLate) else error) from None
+            if isinstance(error, TooLate):
+                raise EditFailed(f"it took more than {self._seconds:g} s") from None
+            raise
         if isinstance(found, str):
             raise EditFailed(found)
         return bytes(found)
 
 
-def _done(task: Task) -> bytes | str:
-    """Make one image in the function's process; return its file, or what is wrong, as text."""
+def _image(task: Task) -> bytes | str:
+    """Make one image in the editor's process; return its file, or what is wrong, as text."""
     spec, content, change, level, seed = task
+    if spec.startswith(SCHEMES):
+        return _answer(task) if _client() and level != IMPORTED else ""
     try:
         function = function_of(spec)[0]
     except InvalidRequest as error:
@@ -239,27 +230,35 @@ def _pixels(content: bytes) -> Any:
     return importlib.import_module("numpy").array(upright)
 
 
-class _Address(_Editor):
-    """An editor behind an address."""
+@cache
+def _client() -> httpx.Client:
+    # httpx times each read alone; the process is ended where an answer takes too long as a whole.
+    return httpx.Client(trust_env=False, timeout=None)
 
-    def __init__(self, address: str, seconds: float, client: httpx.Client) -> None:
-        super().__init__(seconds)
-        self._address, self._client = address, client
 
-    def made(self, content: bytes, change: str | None, level: int, seed: int) -> bytes:
-        """Return the file of what is made of an image; raises `EditFailed`."""
-        asked: dict[str, Any] = {"change": change, "level": level, "seed": seed}
-        asked["image"] = base64.b64encode(content).decode("ascii")
-        try:
-            answer = self._client.post(self._address, json=asked)
-        except httpx.TimeoutException:
-            raise self.late from None
-        except httpx.HTTPError as error:
-            raise EditFailed(f"it cannot be reached: {message(error)}") from error
-        if answer.status_code == httpx.codes.NOT_IMPLEMENTED and change is None:
-            raise EditFailed(NO_CONTROL)
-        if answer.status_code != httpx.codes.OK:
-            raise EditFailed(f"it answered with the status {answer.status_code}")
-        if not 0 < len(answer.content) <= LARGEST_IMAGE:
-            raise EditFailed(f"it answered with no file of at most {LARGEST_IMAGE} bytes")
-        return answer.content
+def _answer(task: Task) -> bytes | str:
+    """Post one image to an address; return the file that it answers with, or what is wrong, as text.
+
+    The host that was named is called and no other: no redirect is followed, and no proxy of the environment
+    sees the image. Of an answer that is too large, no more is read.
+    """
+    spec, content, change, level, seed = task
+    image, data = base64.b64encode(content).decode("ascii"), bytearray()
+    asked = {"image": image, "change": change, "level": level, "seed": seed}
+    try:
+        with _client().stream("POST", spec, json=asked) as answer:
+            if answer.status_code == httpx.codes.NOT_IMPLEMENTED and change is None:
+                return NO_CONTROL
+            if answer.is_redirect:
+                return f"it redirects to {answer.headers['location'][:200]!r}; redirects are not followed"
+            if answer.status_code != httpx.codes.OK:
+                return f"it answered with the status {answer.status_code}"
+            for piece in answer.iter_bytes():
+                data += piece
+                if len(data) > LARGEST_IMAGE:
+                    break
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return f"it cannot be reached: {message(error)}"
+    if not 0 < len(data) <= LARGEST_IMAGE:
+        return f"it answered with no file of at most {LARGEST_IMAGE} bytes"
+    return bytes(data)

@@ -15,7 +15,7 @@ from counterpose_core.errors import DatasetEmpty, InvalidRequest
 from counterpose_core.folder_metadata import read_rows
 from counterpose_core.image_folders import SUFFIXES, read_class_folders
 
-COLUMNS = ("source", "counterfactual", "change", "level", "control")
+COLUMNS = ("source", "counterfactual", "change", "level", "control", "not_made")
 LONGEST_NAME = 255
 
 
@@ -106,7 +106,10 @@ class _Rows:
             raise InvalidRequest(f"line {number} of {str(self.table)!r}: {error.detail}") from error
 
     def _take(self, number: int, row: Mapping[str, object]) -> None:
-        written, made, change = (_text(row, name) for name in COLUMNS[:3])
+        why = _text(row, "not_made", needed=False) or None
+        written, made = (_text(row, name) for name in COLUMNS[:2])
+        # Of a control that was not made, nothing was to change.
+        change = _text(row, "change", needed=why is None) or None
         source = self.sources.get(self.listed.named(written) or "")
         if source is None:
             such = next(iter(self.sources))
@@ -116,6 +119,9 @@ class _Rows:
             )
         level = _level(row.get("level"))
         self._once((source.name, change, level), number, f"{written!r} has {change!r} at level {level}")
+        if why is not None:
+            self._add(source, source.path, made, change=change, level=level, not_made=why)
+            return
         path = self._inside(made)
         if path.resolve() in self.own:
             raise InvalidRequest(

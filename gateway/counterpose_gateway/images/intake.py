@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter, ValidationError
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract.datasets import Outline, RejectedSource, SourcesAdded, SourceUpload
+from counterpose_core.contract.datasets import Outline, Pairing, RejectedSource, SourcesAdded, SourceUpload
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO
 from counterpose_core.errors import (
     ClassMapMismatch,
@@ -52,6 +52,7 @@ SMALLEST_SIDE = 8
 """Pixels; smaller images show nothing that an edit could change."""
 LARGEST_FILE = 48_000_000
 LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION, LONGEST_GROUP, LONGEST_CHANGE = 255, 200, 2000, 200, 80
+LONGEST_REASON = 200
 """Characters, as for uploads: a folder's files reach the ledger without passing the contract."""
 RESERVED = (IDENTITY, PLACEBO, "original")
 """What the images are called that stand beside a change."""
@@ -273,7 +274,7 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
     if source.caption is not None:
         check_caption(source.caption, most=LONGEST_CAPTION)
     if source.pair is not None:
-        _check_change(source.pair.change)
+        _check_pair(source.pair)
     if _is_path_elsewhere(source.filename):
         raise InvalidRequest(
             f"the file name {source.filename!r} is a path; send the name alone", pointer="/filename"
@@ -299,8 +300,10 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
     return _put(source, pack(pixels), (width, height), mask, store, room)
 
 
-def _check_change(change: str | None) -> None:
-    if change is None:
+def _check_pair(pair: Pairing) -> None:
+    if pair.not_made is not None:
+        check_text(pair.not_made, field="pair/not_made", most=LONGEST_REASON)
+    if (change := pair.change) is None:
         return
     check_words(change, field="pair/change", most=LONGEST_CHANGE)
     if change in RESERVED:

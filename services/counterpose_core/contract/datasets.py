@@ -36,6 +36,7 @@ class Outline(ClientBody):
 
 
 HIGHEST_LEVEL = 1000
+LONGEST_REASON = 200
 
 
 class Pairing(ClientBody):
@@ -47,6 +48,11 @@ class Pairing(ClientBody):
     """What was changed, in words; null for the control: made in the same way, with nothing changed."""
     level: int = Field(default=1, ge=1, le=HIGHEST_LEVEL)
     """How much of it, from 1 for the slightest."""
+    not_made: str | None = Field(
+        default=None, min_length=1, max_length=LONGEST_REASON, exclude_if=lambda why: why is None
+    )
+    """Why no image was made, in words: then the image is the source itself, and only counted. Null of one
+    that was made."""
 
 
 class SourceUpload(ClientBody):

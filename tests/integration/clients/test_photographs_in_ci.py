@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,12 @@ def conditions() -> dict[str, str]:
     return {step["name"]: step.get("if", "") for step in action["runs"]["steps"]}
 
 
+def red_operations(place: Place) -> list[str]:
+    """The operations that the JUnit file says exceed the limit."""
+    cases = ET.parse(place.checkout / "counterpose-gate/stress-test.xml").getroot().iter("testcase")
+    return [each.attrib["name"] for each in cases if each.find("failure[@type='drop']") is not None]
+
+
 @pytest.mark.parametrize(("classifier", "code"), CASES)
 def test_the_action_judges_a_stress_test_of_operations(
     place: Place, tmp_path: Path, classifier: str, code: int
@@ -75,6 +82,7 @@ def test_the_action_judges_a_stress_test_of_operations(
     )
     assert "</html>" in (folder / "stress-test.html").read_text(encoding="utf-8")
     assert "upside down" in found.stderr
+    assert red_operations(place) == (["Upside down"] if code else [])
 
 
 @pytest.mark.parametrize(("classifier", "code"), CASES)
@@ -83,6 +91,7 @@ def test_the_template_judges_a_stress_test_of_operations(place: Place, classifie
     found = executed(*template_job(given), place)
     assert found.returncode == code, found.stderr
     assert (place.checkout / "counterpose-gate/stress-test.html").is_file()
+    assert bool(red_operations(place)) == bool(code)
 
 
 def test_without_work_both_end_before_anything_is_started(place: Place) -> None:

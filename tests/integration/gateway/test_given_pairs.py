@@ -170,6 +170,41 @@ async def test_what_cannot_be_compared_is_left_out_by_name_and_count(gateway: Fa
     assert [each.operation for each in told.figures] == ["in fog"]
 
 
+async def test_what_an_editor_did_not_make_is_counted_by_its_reason(gateway: FakeGateway) -> None:
+    rows = fog(gateway, 1, 2)
+    for number, each in enumerate(rows):
+        if each["pair"]["level"] == 2 and each["label"] == "sled":
+            each["pair"]["not_made"] = "it took more than 60 s" if number % 4 == 1 else f"it raised {number}"
+    await uploaded(gateway, rows)
+    summary = await summed_up(gateway)
+    assert summary.transforms is not None
+    assert summary.transforms.given is not None
+    out = {each.reason: each.number for each in summary.transforms.given.left_out}
+    assert out.pop("no image was made: it took more than 60 s") == 3
+    # At the other level nothing stands beside them.
+    assert out.pop(given.INCOMPLETE) == 6
+    assert set(out.values()) == {1}
+    assert len(out) == 3
+    assert "36 of 48 images of pairs" in str(summary)
+    report = html.unescape((await gateway.http.get(f"/v1/runs/{summary.run_id}/report")).text)
+    assert "Left out, 3: no image was made: it took more than 60 s (in fog-2/sled-" in report
+
+
+async def test_reasons_without_end_are_told_together(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(given, "MOST_REASONS", 2)
+    rows = fog(gateway, 1)
+    for number, each in enumerate(rows[:5]):
+        each["pair"]["not_made"] = f"it raised {number}"
+    await uploaded(gateway, rows)
+    told = (await summed_up(gateway)).transforms
+    assert told is not None
+    assert told.given is not None
+    assert sorted(each.number for each in told.given.left_out) == [1, 1, 3]
+    assert given.NOT_MADE in [each.reason for each in told.given.left_out]
+
+
 async def test_a_source_without_the_control_or_a_level_that_others_have_is_left_out(
     gateway: FakeGateway,
 ) -> None:
@@ -222,6 +257,7 @@ async def test_a_request_that_fits_no_pairs_is_refused_by_name(
         {"source": "plate-0.png", "change": "in fog", "level": 0},
         {"source": "plate-0.png", "change": ""},
         {"source": "plate-0.png", "change": "identity"},
+        {"source": "plate-0.png", "change": "in fog", "not_made": "<script>"},
         {"change": "in fog"},
     ],
 )

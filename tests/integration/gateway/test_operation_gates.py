@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from counterpose._cli.gate import judge_gate
-from counterpose._cli.junit import junit_xml
+from counterpose._cli.junit import gate_junit
 from counterpose_core.contract.gates import GateSummary
 from counterpose_core.contract.recipes import IDENTITY, Recipe
 from counterpose_gateway.webhooks.delivery import gate_summary
@@ -67,7 +67,7 @@ async def test_a_candidate_fails_under_the_operation_and_levels_that_mislead_it(
     assert judge_gate(found).value == 1
     # What the webhook of a gate that ended tells.
     assert gate_summary(gateway.ledger, gateway.store, found.run_id).verdict == found.verdict
-    failures = ET.fromstring(junit_xml(found)).findall(".//testcase/failure")
+    failures = ET.fromstring(gate_junit(found)).findall(".//testcase/failure")
     assert len(failures) == 15
     assert found.config.notes[0].startswith("operations that the baseline does not have")
 

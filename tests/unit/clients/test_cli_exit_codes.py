@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,35 @@ def test_the_result_of_max_drop_is_printed_and_is_the_exit_code(
     assert shown.exit_code == code
     assert f"--max-drop 0.1 {word}" in shown.stderr
     assert json.loads(shown.stdout)["models"]["leaning"]
+
+
+@pytest.mark.parametrize(
+    ("drop", "state", "kind"),
+    [
+        (SMALL, "completed", None),
+        (LARGE, "completed", "drop"),
+        (UNCLEAR, "completed", "inconclusive"),
+        (NONE_LEFT, "completed", "inconclusive"),
+        (LARGE, "completed_with_failures", "infrastructure"),
+    ],
+)
+def test_junit_says_what_the_exit_code_says(
+    play: Play, tmp_path: Path, drop: Estimate, state: str, kind: str | None
+) -> None:
+    play(*ended(drop, state))
+    shown = stress_test("--max-drop", "0.1", "--junit", str(tmp_path / "run.xml"))
+    codes = {"drop": ExitCode.FAILED, "infrastructure": ExitCode.INCOMPLETE, None: ExitCode.PASSED}
+    assert shown.exit_code == codes.get(kind, ExitCode.INCONCLUSIVE)
+    (case,) = ET.parse(tmp_path / "run.xml").getroot()[0]
+    assert [each.attrib["type"] for each in case if each.tag != "system-out"] == ([kind] if kind else [])
+
+
+def test_junit_needs_a_limit_and_a_folder(play: Play, tmp_path: Path) -> None:
+    shown = stress_test("--junit", str(tmp_path / "run.xml"))
+    assert (shown.exit_code, "--junit needs --max-drop" in shown.stderr) == (ExitCode.USAGE, True)
+    shown = stress_test("--max-drop", "0.1", "--junit", str(tmp_path / "none" / "run.xml"))
+    assert (shown.exit_code, "name a file in an existing folder" in shown.stderr) == (ExitCode.USAGE, True)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("drop", "code"), [(SMALL, ExitCode.PASSED), (LARGE, ExitCode.FAILED)])

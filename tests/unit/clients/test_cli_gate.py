@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from counterpose._cli.exit_code import ExitCode
 from counterpose._cli.gate import gate_text
 from counterpose._cli.gate_markdown import SIGNS, gate_markdown
-from counterpose._cli.junit import junit_xml
+from counterpose._cli.junit import gate_junit
 from counterpose._cli.outcomes import exit_for_gate
 from counterpose_core.contract.gates import CellState, GateCell, GateSummary, UntestedClasses
 from counterpose_core.errors import NotFound, Unauthorized
@@ -70,7 +70,7 @@ def meant(types: set[str]) -> ExitCode:
 def test_printed_verdict_exit_code_and_junit_agree(found: list[GateCell], ended: bool, strict: bool) -> None:
     summary = a_gate(found, ended=ended)
     code = exit_for_gate(summary.outcome, strict=strict)
-    counted, types = states(junit_xml(summary))
+    counted, types = states(gate_junit(summary))
     loose = exit_for_gate(summary.outcome)
     # Of a run that goes on, no file is written; were it, it would not be green.
     assert (meant(types) == loose) if ended else (meant(types) is not ExitCode.PASSED)
@@ -94,7 +94,7 @@ def test_printed_verdict_exit_code_and_junit_agree(found: list[GateCell], ended:
     ],
 )
 def test_a_cell_is_a_test_case_that_says_its_own_state(state: CellState, tag: str, kind: str | None) -> None:
-    suite = ET.fromstring(junit_xml(a_gate([a_cell("failed", "object"), a_cell(state, label="plate")])))[0]
+    suite = ET.fromstring(gate_junit(a_gate([a_cell("failed", "object"), a_cell(state, label="plate")])))[0]
     (said,) = suite[1]
     assert suite[1].attrib == {"classname": "counterpose.gate.candidate", "name": "background, plate"}
     assert (said.tag, said.attrib.get("type")) == (tag, kind)
@@ -108,9 +108,9 @@ def test_classes_without_a_test_are_skipped_cases_by_change() -> None:
     told = a_gate([a_cell("passed")])
     compared = A_SET.model_copy(update={"untested": untested})
     told = told.model_copy(update={"config": told.config.model_copy(update={"regression_set": compared})})
-    counted, types = states(junit_xml(told))
+    counted, types = states(gate_junit(told))
     assert (counted, types) == ({"failure": 0, "error": 0, "skipped": 1}, set())
-    case = ET.fromstring(junit_xml(told))[0][1]
+    case = ET.fromstring(gate_junit(told))[0][1]
     assert case.attrib["name"] == "background, single classes"
     assert case[0].attrib["message"] == (
         "too few source images for a test: 2 of 8 classes: bus 7, fly \N{REPLACEMENT CHARACTER} 0"
@@ -169,7 +169,7 @@ def test_a_gate_exits_with_its_outcome_and_writes_its_files(
     )  # fmt: skip
     assert shown.exit_code == code, shown.stderr
     assert json.loads(shown.stdout)["outcome"] == summary.outcome
-    assert (tmp_path / "gate.xml").read_text(encoding="utf-8") == junit_xml(summary)
+    assert (tmp_path / "gate.xml").read_text(encoding="utf-8") == gate_junit(summary)
     assert (tmp_path / "gate.md").read_text(encoding="utf-8") == gate_markdown(summary)
     sent = json.loads(script.seen[1].content)
     assert sent == {

@@ -61,6 +61,24 @@ def test_a_table_names_source_change_and_level_and_each_control_once(folder: Pat
     assert images[-1].content() == (folder / "photographs/dog/2.png").read_bytes()
 
 
+def test_what_was_not_made_is_a_row_with_its_reason_and_no_file(folder: Path) -> None:
+    path = table(
+        folder,
+        HEAD.replace("control", "control,not_made")
+        + "cat/1.png,changed/none.png,in fog,2,,it was late\n"
+        + "cat/1.png,changed/no-control.png,,,,it broke\n"
+        + "cat/1.png,changed/fog1/cat/1.png,in fog,1,,\n",
+    )
+    images = pairs_in(path, folder / "photographs")
+    told = [(each.filename, each.pair.change, each.pair.level, each.pair.not_made) for each in images]
+    assert told == [
+        ("changed/none.png", "in fog", 2, "it was late"),
+        ("changed/no-control.png", None, 1, "it broke"),
+        ("changed/fog1/cat/1.png", "in fog", 1, None),
+    ]
+    assert images[0].content() == (folder / "photographs/cat/1.png").read_bytes()
+
+
 def test_lines_of_json_say_the_same_and_other_pairs_have_another_digest(folder: Path) -> None:
     told = {"source": "cat/1.png", "counterfactual": "changed/fog1/cat/1.png", "change": "in fog", "level": 3}
     lines = pairs_in(table(folder, json.dumps(told), "pairs.jsonl"), folder / "photographs")

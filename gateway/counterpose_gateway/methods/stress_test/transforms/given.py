@@ -20,6 +20,7 @@ from counterpose_gateway.methods.stress_test.transforms.material import NOTHING,
 from counterpose_gateway.records.source_table import SourceTable, TableSource
 
 NO_PAIR = "it is of no pair"
+NOT_MADE = "no image was made"
 NO_SOURCE = "the run has no image of this source and class"
 SEVERAL_SOURCES = "several images have the file name and the class of its source"
 REPEATED = "another image is given for the same source, change and level"
@@ -32,6 +33,8 @@ NO_CONTROL = "its source has no control, which others have"
 ORIGINAL = "original"
 """What the source of given pairs is called beside its control: what the making alone costs."""
 
+MOST_REASONS = 20
+"""Reasons why no image was made that are told apart."""
 NAMED = 5
 """Images that are named for each reason."""
 
@@ -125,8 +128,13 @@ def pairs_of(sources: SourceTable, table: SourceTable, size: int | None) -> Pair
     for each in table.details.sources():
         pairs.rows += 1
         pair = each.pair
-        told = None if pair is None else [pair.source, pair.change, pair.level]
+        told = None if pair is None else list(pair.model_dump().values())
         counted.update(json.dumps([each.label, told, each.image]).encode())
+        if pair is not None and pair.not_made is not None:
+            why = f"{NOT_MADE}: {pair.not_made}"
+            is_shown = why in pairs.left_out or len(pairs.left_out) < MOST_REASONS
+            pairs.left_out[why if is_shown else NOT_MADE].append(each.filename)
+            continue
         origins = [] if pair is None else named.get((each.label, pair.source), [])
         if pair is None or len(origins) != 1:
             why = NO_PAIR if pair is None else SEVERAL_SOURCES if origins else NO_SOURCE
