@@ -146,5 +146,6 @@ def _how(made: TransformsValidity) -> list[str]:
         f"A finding is false if fresh scenes lose less than {FALSE_BELOW:g} by its words. Classifiers",
         "share a trunk, so that their errors are alike. Intervals of findings resample classifiers, those of",
         "coverage sets of images; that of controls is exact.",
+        *([made.note] if made.note else []),
         "[How truth is made](../design/validity.md#operations-on-images).",
     ]

@@ -133,6 +133,7 @@ class TransformsValidity(_Frozen):
     taught: int = Field(description="Sensitivities that were taught.")
     planned: int = Field(description="Runs that were planned; those of the file are done.")
     fresh: int = Field(description="Fresh scenes of each true loss.")
+    note: str = Field(default="", description="What else is to be known of the runs.")
     aims: list[Aim]
     figures: dict[int, TransformsFigures]
     failure_points: FailurePoints | None = None

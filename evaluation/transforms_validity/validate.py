@@ -59,6 +59,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--state", type=Path, default=STATE / "transforms-validity", help="folder of finished pieces"
     )
+    parser.add_argument("--note", default="", help="what else is to be known of these runs, for the record")
     parser.add_argument("--out", type=Path, default=OUT, help="result file")
     return parser.parse_args(arguments)
 
@@ -211,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _all(pool, study.find_levels, range(failure_points.DRAWS), 1)
             _all(pool, study.truth.measure, study.base(), 12)
             _all(pool, study.truth.measure, study.claimed(), 4)
-    report(study, given.out)
+    report(study, given.out, given.note)
 
 
 def _all(pool: ProcessPoolExecutor, work: Callable[[T], None], jobs: Sequence[T], together: int) -> None:
@@ -221,7 +222,7 @@ def _all(pool: ProcessPoolExecutor, work: Callable[[T], None], jobs: Sequence[T]
             sys.stdout.flush()
 
 
-def report(study: Study, out: Path) -> None:
+def report(study: Study, out: Path, note: str = "") -> None:
     """Judge every run that is done, write the result file, and print each aim."""
     planted, findings, runs = list[PlantedReport](), list[FindingReport](), list[RunReport]()
     cells = dict[str, dict[str, list[list[float]]]]()
@@ -254,6 +255,7 @@ def report(study: Study, out: Path) -> None:
         taught=sum(len(one.sensitivities) for one in study.roster),
         planned=len(study.roster) * len(study.sizes),
         fresh=study.truth.training.size.fresh,
+        note=note,
         aims=figures.aims_of(by_size, levels),
         figures=by_size,
         failure_points=levels,

@@ -30,9 +30,6 @@ class RecordedItem(NamedTuple):
     def of(cls, item: RunItem[Any]) -> Self:
         """Return an item as the ledger records it."""
         document = item.model_dump(mode="json")
-        if item.instruction is not None:
-            # Of an instruction, what was planned: each kind of item reads its own fields alone.
-            document["instruction"] = item.instruction.model_dump(mode="json", exclude_unset=True)
         return cls._make(document.get(name) for name in cls._fields)
 
 
