@@ -31,6 +31,8 @@ _BEGAN = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 """A run in one process has no times of its own."""
 _MOST_ITEMS = 1_000_000
 
+Instruction = Mapping[str, Any] | None
+
 
 @dataclass(frozen=True)
 class EndedRun:
@@ -131,11 +133,15 @@ async def _worked_off(method: AnyMethod, create: BaseModel, context: RunContext)
     planned = await method.plan(create, context)
     config = planned.config.model_dump(mode="json")
     items, stage, more = list[RunItem[Any]](), 1, list(planned.items)
+    instructions = dict[str, Instruction]()
     while more:
+        instructions |= {item.item_key: item.instruction for item in more}
         items += await _ended(more, config, method, context, stage=stage, first=len(items))
         run = _run(config, items, method.kind, stage, "finalizing")
         next_stage = method.next_stage
-        following = None if next_stage is None else next_stage(run, _results(run, items, method))
+        following = (
+            None if next_stage is None else next_stage(run, _results(run, items, instructions, method))
+        )
         more, stage = list(following.items) if following else [], stage + 1
     return EndedRun(_run(config, items, method.kind, stage, "completed"), items)
 
@@ -143,8 +149,8 @@ async def _worked_off(method: AnyMethod, create: BaseModel, context: RunContext)
 class _Ended:
     """What planning a further stage reads; the lease is nobody else's."""
 
-    def __init__(self, items: Sequence[RunItem[Any]]) -> None:
-        self._items = items
+    def __init__(self, items: Sequence[RunItem[Any]], instructions: Mapping[str, Instruction]) -> None:
+        self._items, self._instructions = items, instructions
         self.items = self.stages = self
 
     def of(self, run_id: str, shape: type[AnyItem]) -> Iterator[AnyItem]:
@@ -152,8 +158,9 @@ class _Ended:
         return _items_of(self._items, shape)
 
     def recorded(self, run_id: str) -> Iterator[RecordedItem]:
-        """The items so far, as documents."""
-        return map(RecordedItem.of, self._items)
+        """The items so far, as documents: with the instructions as they were planned."""
+        for item in self._items:
+            yield RecordedItem.of(item)._replace(instruction=self._instructions[item.id])
 
     def is_ours(self, leased: LeasedStage) -> bool:
         """Always."""
@@ -166,9 +173,11 @@ def _items_of(items: Iterable[RunItem[Any]], shape: type[AnyItem]) -> Iterator[A
         yield item
 
 
-def _results(run: Run, items: Sequence[RunItem[Any]], method: AnyMethod) -> StageResults:
+def _results(
+    run: Run, items: Sequence[RunItem[Any]], instructions: Mapping[str, Instruction], method: AnyMethod
+) -> StageResults:
     leased = LeasedStage(run_id=run.id, kind=run.kind, stage=run.stage, first=len(items), fence=1)
-    return StageResults(leased, method.item, cast(Any, _Ended(items)))
+    return StageResults(leased, method.item, cast(Any, _Ended(items, instructions)))
 
 
 class _Record:

@@ -13,7 +13,9 @@ from evaluation.transforms_validity.planted import MANY
 from evaluation.transforms_validity.report import (
     FALSE_BELOW,
     PLANTED_FROM,
+    FailurePoints,
     FindingReport,
+    LevelReport,
     PlantedReport,
     TransformsValidity,
 )
@@ -46,6 +48,8 @@ def operations_page(file: Path = OPERATIONS) -> str:
             [title, aim, *cells(getattr(made.figures[images], name), 3)] for title, aim, name in FIGURES
         )
         body += [f"## Runs of {images} images", "", *table(("figure", "aim", "value", "n"), figures), ""]
+    if made.failure_points is not None:
+        body += _levels(made.failure_points)
     body += [
         "## Every sensitivity",
         "",
@@ -69,6 +73,40 @@ def finding(made: TransformsValidity) -> str:
             " intervals of losses hold the truth."
         )
     return " ".join(said)
+
+
+def _levels(told: FailurePoints) -> list[str]:
+    """What adaptive runs say of the level at which the stated loss is reached."""
+    rows = [
+        ["levels within half a level of the true one", "≥ 0.9", *cells(told.near, 3)],
+        ["intervals of levels that hold the true one", "≥ 0.93", *cells(told.held, 3)],
+        ["classifications, of those that every level of every image takes", NONE, f"{told.asked:.2f}", NONE],
+    ]
+    by_name: dict[tuple[str, str], list[LevelReport]] = {}
+    for each in told.levels:
+        by_name.setdefault((each.classifier, each.operation), []).append(each)
+    of_each = (
+        [*key, _level(runs[0].true), ", ".join(map(_said, runs)), str(sum(run.in_full for run in runs))]
+        for key, runs in by_name.items()
+    )
+    return [
+        f"## The level at which {told.loss:g} is lost",
+        "",
+        f"Of sensitivities of the whole model: runs of {told.images} images, all levels, adaptively.",
+        "",
+        *table(("figure", "aim", "value", "n"), rows),
+        "",
+        *table(("classifier", "operation", "true level", "said, each run", "runs in full"), of_each),
+        "",
+    ]
+
+
+def _said(one: LevelReport) -> str:
+    return f"{_level(one.level)} ({_level(one.low)} to {_level(one.high)})"
+
+
+def _level(one: float | None) -> str:
+    return "beyond" if one is None else f"{one:.2f}"
 
 
 def _of(one: Estimate) -> str:
@@ -108,5 +146,6 @@ def _how(made: TransformsValidity) -> list[str]:
         f"A finding is false if fresh scenes lose less than {FALSE_BELOW:g} by its words. Classifiers",
         "share a trunk, so that their errors are alike. Intervals of findings resample classifiers, those of",
         "coverage sets of images; that of controls is exact.",
+        *([made.note] if made.note else []),
         "[How truth is made](../design/validity.md#operations-on-images).",
     ]

@@ -16,9 +16,17 @@ from evaluation.validity.report import Aim
 
 from .images import Cell
 from .planted import FEW, MANY, Sensitivity
-from .report import FALSE_BELOW, PLANTED_FROM, FindingReport, PlantedReport, RunReport, TransformsFigures
+from .report import (
+    FALSE_BELOW,
+    PLANTED_FROM,
+    FailurePoints,
+    FindingReport,
+    PlantedReport,
+    RunReport,
+    TransformsFigures,
+)
 
-RECALL_WHOLE, RECALL_CLASS, PRECISION, COVERAGE = 0.95, 0.9, 0.95, 0.93
+RECALL_WHOLE, RECALL_CLASS, PRECISION, COVERAGE, NEAR = 0.95, 0.9, 0.95, 0.93, 0.9
 Finding = OperationFigure | ClassFinding
 
 
@@ -164,7 +172,7 @@ def _covered(runs: Iterable[tuple[int, int, int]], name: str) -> Estimate:
     return clustered_share(pairs, generator(f"coverage {name}"))
 
 
-def aims_of(figures: Mapping[int, TransformsFigures]) -> list[Aim]:
+def aims_of(figures: Mapping[int, TransformsFigures], levels: FailurePoints | None = None) -> list[Aim]:
     """The aims, each by the number of images that it is stated for."""
     found = list[Aim]()
     if FEW in figures:
@@ -184,6 +192,12 @@ def aims_of(figures: Mapping[int, TransformsFigures]) -> list[Aim]:
                 reached=each.false_controls,
                 met=None if each.false_controls.low is None else each.false_controls.low <= FALSE_BELOW,
             ),
+        ]
+    if levels is not None:
+        what = f"of a loss of {levels.loss:g} at {levels.images} images, adaptively"
+        found += [
+            _aim(f"levels {what}, within half a level of the truth", levels.near, NEAR),
+            _aim(f"intervals of levels {what}, that hold the truth", levels.held, COVERAGE),
         ]
     return found
 

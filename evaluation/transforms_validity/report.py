@@ -98,6 +98,32 @@ class TransformsFigures(_Frozen):
     coverage_plain: Estimate
 
 
+class LevelReport(_Frozen):
+    """The level at which a run says that the stated loss is reached; None lies beyond the levels."""
+
+    classifier: str
+    operation: str
+    draw: int = Field(description="Number of the set of images.")
+    level: float | None
+    low: float | None
+    high: float | None
+    true: float | None = Field(description="That of the losses on fresh scenes, by the product's own rule.")
+    in_full: bool
+    classifications: int
+    of_grid: int
+
+
+class FailurePoints(_Frozen):
+    """What adaptive runs say of the level of a stated loss, of planted sensitivities of the whole model."""
+
+    loss: float
+    images: int
+    near: Estimate = Field(description="Levels within half a level of the true one, by sensitivity.")
+    held: Estimate = Field(description="Intervals of levels that hold the true one, by sensitivity.")
+    asked: float = Field(description="Classifications at levels, of those that every level takes.")
+    levels: list[LevelReport]
+
+
 class TransformsValidity(_Frozen):
     """The result file; ``figures`` by the number of images of a run."""
 
@@ -107,8 +133,10 @@ class TransformsValidity(_Frozen):
     taught: int = Field(description="Sensitivities that were taught.")
     planned: int = Field(description="Runs that were planned; those of the file are done.")
     fresh: int = Field(description="Fresh scenes of each true loss.")
+    note: str = Field(default="", description="What else is to be known of the runs.")
     aims: list[Aim]
     figures: dict[int, TransformsFigures]
+    failure_points: FailurePoints | None = None
     planted: list[PlantedReport]
     findings: list[FindingReport] = Field(description="All but true ones of single classes, which are many.")
     runs: list[RunReport]

@@ -43,6 +43,8 @@ SETS = 6
 _BLOCK = 1000
 """Indices of validation scenes for one set."""
 _TOP = 5
+CHOICE = TransformChoice(operations=list(TESTED))
+"""All operations at the suite's levels."""
 
 
 @dataclass(eq=False)
@@ -100,8 +102,10 @@ class ImageSet:
         self._seed, self._number = seed, number
         self.store = BlobStore(f"memory://operations-{uuid4().hex}")
 
-    def stress_test(self, spec: str, size: int, classifiers: Any) -> TransformSummary:
-        """Test a classifier of a service on so many images as a user does, at the suite's levels."""
+    def stress_test(
+        self, spec: str, size: int, classifiers: Any, choice: TransformChoice = CHOICE
+    ) -> TransformSummary:
+        """Test a classifier of a service on so many images as a user does."""
         absent, name, suite = cast(Any, None), f"operations-{size}", load_suite(SUITE)
         sources = _sources(scenes_of(self._seed, self._number, size), self.store)
         services = Services(absent, absent, absent, absent, classifiers)
@@ -110,7 +114,7 @@ class ImageSet:
             dataset=name,
             classifiers=[spec],
             seed=self._seed,
-            transforms=TransformChoice(operations=list(TESTED)),
+            transforms=choice,
         )
         ended = work_off(STRESS_TEST, create, context)
         told = STRESS_TEST.summarize(ended.run, cast(Sequence[Item], ended.items), None, context).transforms

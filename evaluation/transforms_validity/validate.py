@@ -3,7 +3,8 @@
     python -m evaluation.transforms_validity --seed 61 --state /somewhere --out transforms-validity.json
 
 Trains classifiers with planted sensitivities, and controls, on operations of the suite `photographs`. Runs
-the product on each, 96 and 480 images of its own, at the suite's levels. Measures on fresh scenes what every
+the product on each, 96 and 480 images of its own, at the suite's levels, and adaptively at all levels of what
+was planted in the whole model. Measures on fresh scenes what every
 operation at every level costs each of them, and judges what the runs say. Each piece is kept: a call goes on
 where an earlier one stopped, and reports what is done when it ends, or at once with ``--report``.
 """
@@ -23,16 +24,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from counterpose_core.blobs import cache_key
-from counterpose_core.contract.transforms import TransformSummary
+from counterpose_core.contract.transforms import TransformChoice, TransformSummary
 from counterpose_core.types import Estimate
 from counterpose_miniature.training.stage import use_threads, write_atomically
 from counterpose_processes.signals import ended_by_signals
 from evaluation.paths import RESULTS, STATE
 
-from . import figures
+from . import failure_points, figures
 from .images import CONTROL, INPUT, Cell, cells_of
 from .planted import SIZES, TESTED, Sensitivity, Taught, roster_of
-from .report import FindingReport, PlantedReport, RunReport, TransformsValidity
+from .report import FindingReport, LevelReport, PlantedReport, RunReport, TransformsValidity
 from .running import SETS, ImageSet, SharedAnswers
 from .training import LEARNED, MODEL, REHEARSED, Head, Size, Training, Trunk
 from .truth import Pool, Truth
@@ -58,6 +59,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--state", type=Path, default=STATE / "transforms-validity", help="folder of finished pieces"
     )
+    parser.add_argument("--note", default="", help="what else is to be known of these runs, for the record")
     parser.add_argument("--out", type=Path, default=OUT, help="result file")
     return parser.parse_args(arguments)
 
@@ -92,15 +94,55 @@ class Study:
         if not wanted:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        training, images = self.truth.training, ImageSet(self.truth.seed, number)
-        heads = {one.name: Head(training.folder / one.name) for one in mine}
-        trunk = Trunk(training.trunk_file(training.trunk_of(mine[0])))
-        answers = SharedAnswers(trunk, heads, images.store)
+        images = ImageSet(self.truth.seed, number)
+        answers = self._answers(self.truth.training.trunk_of(mine[0]), mine, images)
         for one, size in wanted:
             told = images.stress_test(one.name, size, answers)
             write_atomically(self._path(one, size), told.model_dump_json(by_alias=True).encode())
             sys.stdout.write(f"{one.name}, {size} images: {len(figures.findings_of(told))} findings\n")
             sys.stdout.flush()
+
+    def find_levels(self, draw: int) -> None:
+        """Ask the product adaptively where what was planted costs the stated loss, on a further set."""
+        wanted = [
+            one
+            for one in self.roster
+            if failure_points.asked_of(one) and not self._levels(one, draw).exists()
+        ]
+        if not wanted:
+            return
+        images = ImageSet(self.truth.seed, SETS + draw)
+        for number in range(self.truth.training.trunks):
+            mine = [one for one in wanted if self.truth.training.trunk_of(one) == number]
+            answers = self._answers(number, mine, images)
+            for one in mine:
+                names = [each.operation for each in failure_points.asked_of(one)]
+                choice = TransformChoice(operations=names, severity="adaptive")
+                told = images.stress_test(one.name, min(self.sizes), answers, choice)
+                write_atomically(self._levels(one, draw), told.model_dump_json(by_alias=True).encode())
+
+    def level_reports(self) -> Iterator[LevelReport]:
+        """What runs that are done say of levels, beside the truth."""
+        for one, draw in product(self.roster, range(failure_points.DRAWS)):
+            path = self._levels(one, draw)
+            if path.exists():
+                told = TransformSummary.model_validate_json(path.read_bytes()).severity
+                assert told is not None
+                losses = {
+                    each.operation: {
+                        cell[1]: self.truth.loss(one, pool, cell) for pool, cell in _about_levels(each)
+                    }
+                    for each in failure_points.asked_of(one)
+                }
+                yield from failure_points.level_reports(one, draw, told, losses)
+
+    def _levels(self, one: Taught, draw: int) -> Path:
+        return self.folder / f"{one.name}-levels-{draw}.json"
+
+    def _answers(self, trunk: int, mine: Sequence[Taught], images: ImageSet) -> SharedAnswers:
+        training = self.truth.training
+        heads = {one.name: Head(training.folder / one.name) for one in mine}
+        return SharedAnswers(Trunk(training.trunk_file(trunk)), heads, images.store)
 
     def set_of(self, one: Taught) -> int:
         """The number of a classifier's set of images; those of a set have the same trunk."""
@@ -167,9 +209,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with ended_by_signals(), processes as pool:
             _all(pool, training.teach, study.roster, 1)
             _all(pool, study.run, sorted(set(map(study.set_of, study.roster))), 1)
+            _all(pool, study.find_levels, range(failure_points.DRAWS), 1)
             _all(pool, study.truth.measure, study.base(), 12)
             _all(pool, study.truth.measure, study.claimed(), 4)
-    report(study, given.out)
+    report(study, given.out, given.note)
 
 
 def _all(pool: ProcessPoolExecutor, work: Callable[[T], None], jobs: Sequence[T], together: int) -> None:
@@ -179,7 +222,7 @@ def _all(pool: ProcessPoolExecutor, work: Callable[[T], None], jobs: Sequence[T]
             sys.stdout.flush()
 
 
-def report(study: Study, out: Path) -> None:
+def report(study: Study, out: Path, note: str = "") -> None:
     """Judge every run that is done, write the result file, and print each aim."""
     planted, findings, runs = list[PlantedReport](), list[FindingReport](), list[RunReport]()
     cells = dict[str, dict[str, list[list[float]]]]()
@@ -203,6 +246,8 @@ def report(study: Study, out: Path) -> None:
             findings += judged
             runs.append(_run_report(study, one, size, losses, judged))
     by_size = {size: figures.figures_of(size, planted, findings, runs) for size in study.sizes}
+    said = list(study.level_reports())
+    levels = failure_points.failure_points(said, min(study.sizes)) if said else None
     made = TransformsValidity(
         seed=study.truth.seed,
         classifiers=sum(bool(one.sensitivities) for one in tested),
@@ -210,8 +255,10 @@ def report(study: Study, out: Path) -> None:
         taught=sum(len(one.sensitivities) for one in study.roster),
         planned=len(study.roster) * len(study.sizes),
         fresh=study.truth.training.size.fresh,
-        aims=figures.aims_of(by_size),
+        note=note,
+        aims=figures.aims_of(by_size, levels),
         figures=by_size,
+        failure_points=levels,
         planted=planted,
         findings=[each for each in findings if not (each.object_class and each.is_true)],
         runs=runs,

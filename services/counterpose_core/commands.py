@@ -176,7 +176,7 @@ def _of_operations(choice: TransformChoice | None) -> Iterator[str]:
     for label, names in choice.excluded.items():
         for name in names:
             yield from ("--exclude-operation", f"{label}={name}")
-    for name in ("among", "backgrounds", "masks", "severity", "severity_loss", "pairs"):
+    for name in ("among", "backgrounds", "masks", "severity", "severity_loss", "least_loss", "pairs"):
         value: object = getattr(choice, name)
         if value != TransformChoice.model_fields[name].get_default():
             yield from (f"--{name.replace('_', '-')}", str(value))

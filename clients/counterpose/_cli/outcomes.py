@@ -82,7 +82,8 @@ class DropLimit:
 def _corrected(level: OperationLevel) -> Estimate:
     """The loss; its interval, of this level alone, holds 0 where the corrected test shows no loss."""
     low = level.loss.low
-    return level.loss if level.shown or low is None else level.loss.model_copy(update={"low": min(low, 0.0)})
+    is_loss = level.shown or level.real
+    return level.loss if is_loss or low is None else level.loss.model_copy(update={"low": min(low, 0.0)})
 
 
 def judged_drops(summary: StressTestSummary) -> list[JudgedDrop]:

@@ -184,6 +184,7 @@ def _excluded(pairs: list[str]) -> dict[str, list[str]]:
     Option("transforms.masks", "WHOSE", "--masks", "Default: any", default=None, panel=EDITS),
     Option("transforms.severity", "PLAN", "--severity", panel=EDITS),
     Option("transforms.severity_loss", "SHARE", "--severity-loss", "Default: 0.1", default=None, panel=EDITS),
+    Option("transforms.least_loss", "SHARE", "--least-loss", "Default: 0.05", default=None, panel=EDITS),
     Option("limit", "N"),
     Option("refused_words", "WORD", "--refuse-word", panel=EDITS),
     Option("exclude", "IMAGE", more="As cat/3.png"),

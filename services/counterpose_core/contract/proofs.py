@@ -78,6 +78,8 @@ class OperationProof(ResponseBody):
     """Its level."""
     object_class: str = Field(default="", exclude_if=lambda label: not label)
     """The class whose images alone it is carried out on; absent for those of all classes."""
+    least_loss: float = Field(default=0.0, exclude_if=lambda loss: not loss)
+    """Loss that must be shown to be exceeded, as in its run; absent where that is 0."""
     images: int
     """Number of images to carry it out on."""
     family: int

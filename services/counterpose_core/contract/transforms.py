@@ -14,6 +14,7 @@ from counterpose_core.contract.severity import STATED_LOSS, Severity, SeverityPl
 from counterpose_core.types import Estimate, Name
 
 SMALLEST_SIZE = 32
+LEAST_LOSS = 0.05
 OperationState = Literal["breaks", "suspected", "cannot-tell", "holds"]
 """A loss is shown, of pairs with or without a control; may be there; is below the margin at every level."""
 
@@ -63,6 +64,9 @@ class TransformChoice(RequestBody):
         default=STATED_LOSS, gt=0.0, le=1.0, exclude_if=lambda loss: loss == STATED_LOSS
     )
     """Loss of accuracy of which `severity` tells at which level it is reached."""
+    least_loss: float = Field(default=LEAST_LOSS, ge=0.0, lt=1.0, exclude_if=lambda loss: loss == LEAST_LOSS)
+    """Loss of accuracy that an operation must be shown to exceed for a finding; 0 for any loss that is
+    shown."""
     pairs: Name | None = Field(default=None, exclude_if=lambda name: name is None)
     """Name of a dataset of pairs that were made elsewhere: their images stand in the place of operations, and
     nothing else is carried out. Null to carry out operations."""
@@ -150,6 +154,9 @@ class TransformPlan(ResponseBody):
     """The segmenter that outlines the objects of images without a mask; absent where none is asked."""
     severity: SeverityPlan | None = Field(default=None, exclude_if=lambda severity: severity is None)
     """How levels are asked to find where images fail, or null where that is not asked for."""
+    least_loss: float = Field(default=0.0, exclude_if=lambda loss: not loss)
+    """Loss that must be shown to be exceeded for a finding; absent where that is 0, as in runs of earlier
+    versions."""
 
     @property
     def is_adaptive(self) -> bool:
@@ -184,9 +191,11 @@ class OperationLevel(ResponseBody):
     gained: int
     """Number of images that are answered rightly only with the operation."""
     p: float
-    """Two-sided p of no change, by the sign test over groups."""
+    """Two-sided p of a loss of the run's least loss or less; where that is 0, of no change."""
     shown: bool
-    """Whether a loss is shown after correction over all operations."""
+    """Whether a loss above the least loss is shown after correction over all operations."""
+    real: bool = False
+    """Whether a loss above 0 is; false in summaries of earlier versions, whose least loss is 0."""
     flipped: list[str] = []
     """Ids of images that are no longer answered rightly, the surest before first."""
     placebo: Estimate | None = Field(default=None, exclude_if=lambda placebo: placebo is None)
@@ -213,8 +222,8 @@ class OperationFinding(ResponseBody):
     backend: str | None = Field(default=None, exclude_if=lambda backend: backend is None)
     """What made its images, in a run of edits and operations; absent in a run of one of them."""
     state: OperationState
-    """`breaks`: a loss is shown; `suspected`: of given pairs that have no control; `holds`: every level's
-    interval excludes a loss of the margin; `cannot-tell`: neither."""
+    """`breaks`: a loss above the least loss is shown; `suspected`: of given pairs that have no control;
+    `holds`: every level's interval excludes a loss of the margin; `cannot-tell`: neither."""
     images: int
     """Number of images, of its class if it has one, with an answer to each level."""
     sentence: str
@@ -268,7 +277,7 @@ class ClassFinding(OperationFinding):
     loss: Estimate
     """Accuracy of the control less this one, over groups of its images."""
     p: float
-    """Two-sided p of no change, by the sign test over groups."""
+    """Two-sided p of a loss of the run's least loss or less; where that is 0, of no change."""
     flipped: list[str] = []
     """Ids of images that are no longer answered rightly, the surest before first."""
 
@@ -349,6 +358,8 @@ class TransformSummary(ResponseBody):
     """Number of operations times classifiers, over which is corrected."""
     margin: float
     """Loss that an operation must exclude to hold."""
+    least_loss: float = Field(default=0.0, exclude_if=lambda loss: not loss)
+    """Loss that an operation must be shown to exceed to break; absent where that is 0."""
     controls: dict[str, Estimate]
     """Accuracy on the images at their working size with nothing changed, by classifier."""
     placebos: dict[str, Estimate]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from counterpose_core.statistics.bootstrap import wilson
 from counterpose_core.types import Estimate
 
@@ -33,6 +35,35 @@ def paired_difference(both: int, lost: int, gained: int, neither: int) -> Estima
     return Estimate(
         estimate=difference, low=max(-1.0, difference - down), high=min(1.0, difference + up), n=n
     )
+
+
+def paired_excess_p(lost: int, gained: int, n: int, margin: float) -> float:
+    """Return the one-sided p of "the difference of the two proportions is at most a margin"; never 0.
+
+    The exact tail of lost less gained, by the shares of both that are likeliest where the difference is the
+    margin (Nam 1997; the estimated p of Lloyd 2008). Over 5 to 480 units, margins of 0.01 to 0.2 and all
+    shares of gains, an error was never more frequent than a level of 0.05 or less says (exact sums).
+
+    Args:
+        lost: the units that only the first has.
+        gained: those that only the second has.
+        n: all units.
+        margin: above 0 and below 1.
+    """
+    if lost - gained <= margin * n:
+        return 1.0
+    linear = margin * (2 * n - lost + gained) - lost - gained
+    root = math.sqrt(linear**2 + 8.0 * n * gained * margin * (1.0 - margin))
+    gain = min((root - linear) / (4.0 * n), (1.0 - margin) / 2.0)
+    turns = np.exp(-2j * np.pi * np.arange(2 * n + 1) / (2 * n + 1))
+    unit = 1.0 - margin - 2.0 * gain + (margin + gain) * turns + gain / turns
+    # A unit adds 1, 0 or -1: the transform of n of them is the power of that of one.
+    shares = np.fft.ifft(unit**n).real
+    return float(np.clip(shares[lost - gained : n + 1].sum(), _LEAST_TAIL, 1.0))
+
+
+_LEAST_TAIL = 1e-14
+"""Below it, rounding is all that a transform has."""
 
 
 def _correlation(both: int, lost: int, gained: int, neither: int) -> float:

@@ -140,7 +140,7 @@ def _decided(evidence: Evidence, losses: Floats, kept: NDArray[np.bool_]) -> Flo
     """The share of futures that are decided after each number of images (number,)."""
     pairs = evidence.losses.size + kept.cumsum(axis=1)
     total = evidence.losses.sum() + (losses * kept).cumsum(axis=1)
-    shown = math.log(evidence.e_value) + _growth(losses, kept) >= math.log(evidence.needed)
+    shown = math.log(evidence.e_value) + _growth(losses - evidence.least, kept) >= math.log(evidence.needed)
     proven = shown & (total >= LEAST_LOSS * pairs) & (evidence.broad or not evidence.losses.size)
     absent = math.log(evidence.absence) + _growth(MARGIN - losses, kept) >= -math.log(LEVEL)
     return np.asarray((proven | absent).mean(axis=0))

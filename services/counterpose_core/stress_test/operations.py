@@ -3,15 +3,18 @@
 An operation changes the same photographs at ordered levels, and everything is tested that was asked for, so
 nothing is chosen by its outcome and no image is kept back. The unit is a group of photographs. For each
 operation the hardest level is tested first, and an easier one only after all harder ones have shown a loss,
-each at the operation's share of the error rate. An operation of which every level has shown one leaves its
-share to the others: with one level each, this is Holm's correction (the graphs of Bretz et al. 2009).
+each at the operation's share of the error rate. A loss is shown if it is larger than the least loss that
+counts; that it is above 0 is tested beside, in the same way. An operation of which every level has shown one
+leaves its share to the others: with one level each, this is Holm's correction (the graphs of Bretz et al.
+2009).
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -19,9 +22,9 @@ import numpy.typing as npt
 import scipy
 
 from counterpose_core.statistics.bootstrap import Flags, Floats
-from counterpose_core.statistics.bounded_mean import bounded_mean
+from counterpose_core.statistics.bounded_mean import betting_p, bounded_mean
 from counterpose_core.statistics.p_values import sign_flip_p
-from counterpose_core.statistics.paired_proportions import paired_difference
+from counterpose_core.statistics.paired_proportions import paired_difference, paired_excess_p
 from counterpose_core.stress_test.confirmation import MARGIN
 from counterpose_core.stress_test.screening import LEVEL
 from counterpose_core.types import Estimate
@@ -69,6 +72,16 @@ class PairedAnswers:
             return _sign_test(int((changed > 0).sum()), changed.size)
         return min(1.0, 2.0 * sign_flip_p(losses if losses.sum() > 0 else -losses, generator))
 
+    def p_of_at_most(self, least: float) -> float:
+        """The p, by both sides, of "the mean loss is at most ``least``", which is above 0.
+
+        Of groups it is by bets: signs tell nothing of another mean than 0.
+        """
+        losses = self.losses
+        if losses.size < self.groups.size:
+            return min(1.0, 2.0 * betting_p(losses, least, (-1.0, 1.0)))
+        return min(1.0, 2.0 * paired_excess_p(self.lost, self.gained, losses.size, least))
+
     def loss(self, generator: np.random.Generator) -> Estimate:
         """The mean loss over groups with its 95 % interval; Newcombe's where photographs stand alone."""
         if np.unique(self.groups).size < self.groups.size:
@@ -81,20 +94,37 @@ def _sign_test(positive: int, n: int) -> float:
     return min(1.0, 2.0 * float(scipy.special.bdtr(min(positive, n - positive), n, 0.5)))
 
 
-def least_lost(tested: int) -> int:
-    """Return the photographs that show a loss if they are lost and none is gained, of so many operations."""
-    return math.ceil(math.log2(2 * max(1, tested) / LEVEL))
+def least_lost(tested: int, least: float = 0.0, units: int = 0) -> int:
+    """Return the photographs that show a loss if they are lost and none is gained, of so many operations.
+
+    Args:
+        tested: the operations.
+        least: the loss that must be exceeded.
+        units: all photographs that are tested; where they are too few, the number that could show a loss.
+    """
+    alone = math.ceil(math.log2(2 * max(1, tested) / LEVEL) / (1.0 - math.log2(1.0 + least)))
+    if not least or units <= alone:
+        return alone
+    return bisect_left(
+        range(units),
+        True,
+        key=lambda lost: 2.0 * paired_excess_p(lost, 0, units, least) <= LEVEL / max(1, tested),
+    )
 
 
 @dataclass(frozen=True)
 class LevelTest:
-    """One level of an operation: answers, mean loss, p, and whether a loss is shown after correction."""
+    """One level of an operation: answers, mean loss, p of the least loss, and what is shown after correction.
+
+    ``shown``: that the loss is larger than the least loss; ``real``: that it is above 0.
+    """
 
     level: int
     answers: PairedAnswers
     loss: Estimate
     p: float
-    shown: bool
+    shown: bool = False
+    real: bool = False
 
     @property
     def is_harmless(self) -> bool:
@@ -102,7 +132,7 @@ class LevelTest:
         return self.loss.high is not None and self.loss.high < MARGIN
 
 
-def least_units(sizes: Sequence[int], operations: int) -> int:
+def least_units(sizes: Sequence[int], operations: int, least_loss: float = 0.0) -> int:
     """Return the units from which a class is tested: with fewer, losing all of them would not show a loss.
 
     The more classes are tested, the more images a loss takes; and the more it takes, the fewer are tested.
@@ -110,9 +140,10 @@ def least_units(sizes: Sequence[int], operations: int) -> int:
     Args:
         sizes: the units of each test of a class that could be made.
         operations: the tests that one class takes at least, of all classifiers.
+        least_loss: the loss that must be exceeded.
     """
-    least = least_lost(operations)
-    while least < least_lost(sum(size >= least for size in sizes)):
+    least = least_lost(operations, least_loss)
+    while least < least_lost(sum(size >= least for size in sizes), least_loss):
         least += 1
     return least
 
@@ -121,7 +152,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def operation_tests(
-    answers: Mapping[Key, Mapping[int, PairedAnswers]], generators: Mapping[Key, np.random.Generator]
+    answers: Mapping[Key, Mapping[int, PairedAnswers]],
+    generators: Mapping[Key, np.random.Generator],
+    least: float = 0.0,
 ) -> dict[Key, list[LevelTest]]:
     """Test every operation of every classifier, each level in order.
 
@@ -130,6 +163,7 @@ def operation_tests(
     Args:
         answers: the answers by level, of each classifier and operation.
         generators: draws the bootstrap and the sign flips of each of them.
+        least: the loss that must be exceeded.
 
     Returns:
         the levels of each, the easiest first.
@@ -137,17 +171,29 @@ def operation_tests(
     drafts: dict[Key, list[LevelTest]] = {}
     for key, by_level in answers.items():
         drafts[key] = [
-            LevelTest(level, pairs, pairs.loss(generators[key]), pairs.p(generators[key]), shown=False)
+            LevelTest(level, pairs, pairs.loss(generators[key]), pairs.p(generators[key]))
             for level, pairs in sorted(by_level.items())
         ]
-    shown = _shown({key: [_one_sided(test) for test in tests] for key, tests in drafts.items()})
+    real = shown = _rejected(drafts)
+    if least:
+        for key, tests in drafts.items():
+            drafts[key] = [replace(test, p=test.answers.p_of_at_most(least)) for test in tests]
+        shown = _rejected(drafts)
     return {
         key: [
-            LevelTest(test.level, test.answers, test.loss, test.p, shown=at >= len(tests) - shown[key])
+            replace(
+                test,
+                shown=at >= len(tests) - shown[key],
+                real=at >= len(tests) - max(shown[key], real[key]),
+            )
             for at, test in enumerate(tests)
         ]
         for key, tests in drafts.items()
     }
+
+
+def _rejected(drafts: Mapping[Key, Sequence[LevelTest]]) -> dict[Key, int]:
+    return _shown({key: [_one_sided(test) for test in tests] for key, tests in drafts.items()})
 
 
 def _one_sided(test: LevelTest) -> float:

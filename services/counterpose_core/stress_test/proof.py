@@ -31,12 +31,13 @@ class Evidence:
 
     ``runs`` are the losses of each run's pairs in planned order (n,); ``family`` is the number of findings
     that one could have asked about. ``broad`` tells whether enough of the images lose, where some have
-    several pairs.
+    several pairs. The mean loss must be shown to exceed ``least``.
     """
 
     runs: Sequence[NDArray[np.float64]]
     family: int
     broad: bool = True
+    least: float = 0.0
 
     @cached_property
     def losses(self) -> NDArray[np.float64]:
@@ -46,7 +47,7 @@ class Evidence:
     @cached_property
     def e_values(self) -> list[float]:
         """The evidence of each run's pairs alone."""
-        return [e_value(losses) for losses in self.runs]
+        return [e_value(losses - self.least) for losses in self.runs]
 
     @cached_property
     def absence(self) -> float:
@@ -64,7 +65,7 @@ class Evidence:
 
     @property
     def e_value(self) -> float:
-        """The evidence that the mean loss is above 0."""
+        """The evidence that the mean loss is above ``least``."""
         return min(math.prod(self.e_values), _MOST_EVIDENCE)
 
     @property
@@ -100,12 +101,13 @@ class Evidence:
         return float(np.clip(self.losses.mean(), *_BOUNDS)) if self.losses.size else 0.0
 
 
-def join(runs: Sequence[ArrayLike], family: int, *, broad: bool = True) -> Evidence:
+def join(runs: Sequence[ArrayLike], family: int, *, broad: bool = True, least: float = 0.0) -> Evidence:
     """Join the pairs of several runs.
 
     Args:
         runs: the losses of each run's pairs in planned order (n,), in [-1, 1], each pair in one run only.
         family: the number of findings that one could have asked about, at least 1.
         broad: whether enough of the images lose, where some have several pairs.
+        least: the mean loss that must be shown to be exceeded.
     """
-    return Evidence([np.asarray(each, dtype=np.float64) for each in runs], family, broad)
+    return Evidence([np.asarray(each, dtype=np.float64) for each in runs], family, broad, least)

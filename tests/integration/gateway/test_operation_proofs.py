@@ -91,6 +91,18 @@ async def test_an_operation_that_cannot_be_decided_is_proven_on_fresh_images(gat
     assert (await history(gateway, child.run_id, rotation.number)).finding.state == "breaks"
 
 
+async def test_a_proof_takes_more_than_the_least_loss_of_its_run(gateway: FakeGateway) -> None:
+    run = await finished(
+        gateway, 10, classifiers=["leaning"], transforms=CHANGES | {"least_loss": 0.95}, limit=4
+    )
+    rotation = of(run, "rotation")
+    child = await prove(gateway, run.run_id, rotation.number, images=20)
+    # All of 24 images are lost, and so few do not tell a loss of 100 points from one of 95.
+    assert child.config["operation_proof"]["least_loss"] == child.transforms.least_loss == 0.95
+    assert child.transforms.figures[0].state == "cannot-tell"
+    assert (await history(gateway, run.run_id, rotation.number)).e_value < 20
+
+
 async def test_an_image_is_never_used_twice_and_no_image_left_is_said(gateway: FakeGateway) -> None:
     run = await small_run(gateway, per_class=1, limit=2)
     number = of(run, "rotation").number

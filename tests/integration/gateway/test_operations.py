@@ -184,7 +184,7 @@ async def test_the_report_shows_photographs_before_and_after(gateway: FakeGatewa
     assert "No generator is involved" in page
     assert "Single classes" in page
     assert f"counterpose apply {summary.run_id[:8]} --finding 1 --dataset FOLDER" in page
-    assert "No class has 8 independent images" in page
+    assert "No class has 9 independent images" in page
     # As a report of edits, it hands its findings and its first screen on.
     held = dict(re.findall(r'download="([^"]+)" href="data:[^,]+,([^"]+)"', page))
     assert set(held) == {"findings.csv", "report.md"}
@@ -285,10 +285,49 @@ async def test_such_a_run_is_estimated_before_it_is_made(gateway: FakeGateway) -
     assert answer.status_code == 200, answer.text
     found = StressTestEstimate.model_validate_json(answer.content)
     assert (found.images, found.items, found.operations) == (8, 8, 8 * 9)
-    # Three operations and two classifiers: 2 * 2^-8 is below 0.05 / 6.
-    assert (found.hypotheses, found.least_pairs) == (6, 8)
+    # Three operations and two classifiers: 2 * 0.525^9 is below 0.05 / 6, and with no least loss 2 * 2^-8.
+    assert (found.hypotheses, found.least_pairs) == (6, 9)
     assert "8 images, of which operations make 72" in str(found)
-    assert "once 8 images are lost" in str(found)
+    assert "once 9 images are lost" in str(found)
+    assert "8 images can show none" in str(found)
+    body = BODY | {"transforms": ALL | {"least_loss": 0}}
+    assert (await gateway.http.post("/v1/stress-tests/estimate", json=body)).json()["least_pairs"] == 8
+
+
+async def test_a_loss_below_the_least_loss_is_told_and_is_no_finding(tmp_path: Path) -> None:
+    class HalfMisled(MisledByRotation):
+        def predict(self, request: ClassifyRequest, image: str) -> Prediction:
+            label = self.world.shown[Recipe.parsed(image).source].label if "/" in image else ""
+            other = request.model_copy(update={"classifier": "steady"})
+            return super().predict(request if label in CLASSES[:2] else other, image)
+
+    def ports(world: FakeWorld) -> Any:
+        return fake_services(world, classifiers=HalfMisled(world))
+
+    async with fake_gateway(tmp_path, suite=SUITE, ports=ports) as gateway:
+        found = [
+            await finished(gateway, transforms=ALL | {"least_loss": least}, classifiers=["leaning"])
+            for least in (0.6, 0.05)
+        ]
+        page = (await gateway.http.get(f"/v1/runs/{found[0].run_id}/report")).text
+    told, shown = (each.transforms for each in found)
+    assert told is not None
+    assert shown is not None
+    rotation = next(each for each in told.figures if each.operation == "rotation")
+    assert (told.least_loss, rotation.state, rotation.from_level) == (0.6, "cannot-tell", None)
+    assert [(level.shown, level.real) for level in rotation.levels] == [
+        (False, False), (False, True), (False, True),
+    ]  # fmt: skip
+    assert rotation.sentence.startswith("leaning may lose")
+    assert "A loss of 50 points (" in rotation.sentence
+    assert "not shown to be more than the 60 points that this run calls a break" in rotation.sentence
+    assert "<i>50 %</i>" in page
+    assert "above 60 % is shown" in page
+    assert (shown.figures[0].operation, shown.figures[0].state, shown.figures[0].from_level) == (
+        "rotation", "breaks", 3,
+    )  # fmt: skip
+    # The images of one are the answers of the other.
+    assert shown.figures[0].levels[1].loss == rotation.levels[1].loss
 
 
 async def test_images_too_small_for_an_operation_lose_that_operation_alone(tmp_path: Path) -> None:
@@ -316,7 +355,7 @@ async def test_a_class_with_enough_images_has_findings_of_its_own(gateway: FakeG
     classes = summary.transforms.classes
     assert classes is not None
     # Three operations, two classifiers, four classes.
-    assert (classes.tested, classes.classes, classes.too_small, classes.least) == (24, 4, 0, 10)
+    assert (classes.tested, classes.classes, classes.too_small, classes.least) == (24, 4, 0, 11)
     assert {(each.classifier, each.operation, each.level) for each in classes.findings} == {
         ("leaning", "rotation", 3)
     }

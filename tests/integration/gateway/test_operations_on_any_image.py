@@ -196,7 +196,7 @@ async def test_of_three_images_nothing_is_decided_and_the_estimate_says_how_many
     )
     body = {"dataset": "own", "classifiers": ["steady"], "seed": 3}
     estimate = (await gateway.http.post("/v1/stress-tests/estimate", json=body)).json()
-    assert (estimate["images"], estimate["least_pairs"]) == (3, 10)
+    assert (estimate["images"], estimate["least_pairs"]) == (3, 11)
     summary = await finished(gateway)
     assert summary.transforms is not None
     assert {figure.state for figure in summary.transforms.figures} == {"cannot-tell"}

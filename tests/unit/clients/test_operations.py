@@ -102,6 +102,16 @@ def test_the_case_of_an_operation_tells_its_losses_and_where_images_fail() -> No
     )
 
 
+def test_a_loss_that_is_real_and_no_finding_fails_a_limit_below_it() -> None:
+    summary = of_operations((Estimate(estimate=0.04, low=0.02, high=0.06, n=400), False))
+    figure = summary.transforms.figures[0] if summary.transforms else None
+    assert figure is not None
+    assert DropLimit(0.01).exit_code(summary) is ExitCode.INCONCLUSIVE
+    real = figure.model_copy(update={"levels": [figure.levels[0].model_copy(update={"real": True})]})
+    told = summary.transforms and summary.transforms.model_copy(update={"figures": [real]})
+    assert DropLimit(0.01).exit_code(summary.model_copy(update={"transforms": told})) is ExitCode.FAILED
+
+
 def test_a_tracker_gets_the_loss_of_each_level_with_its_interval() -> None:
     figures = figures_of(of_operations((HARMLESS, False), (LARGE, True)))
     assert figures["operations/leaning/rotation/2"] == 0.4

@@ -15,6 +15,7 @@ from counterpose_services.classifiers.engine import ClassifiersEngine
 from counterpose_services.classifiers.options import ClassifierOptions
 from evaluation.paths import SUITE_WEIGHTS
 from evaluation.transforms_validity import running
+from evaluation.transforms_validity.failure_points import DRAWS
 from evaluation.transforms_validity.planted import CLASSES, SUITE
 from evaluation.transforms_validity.report import TransformsValidity
 from evaluation.transforms_validity.running import ImageSet, SharedAnswers
@@ -42,6 +43,10 @@ def test_a_rehearsal_judges_every_run_and_what_was_planted(state: Path) -> None:
         (size, is_) for size in (8, 16) for is_ in (0, 1)
     }
     assert all(run.intervals > 0 for run in made.runs)
+    asked = [each.operation for each in made.planted if each.scope == "whole" and len(each.by_level) > 1]
+    assert made.failure_points is not None
+    assert sorted(each.operation for each in made.failure_points.levels) == sorted(asked * DRAWS)
+    assert 0.0 < made.failure_points.asked <= 1.0
     for rows in made.cells.values():
         assert len(rows["darker"]) == 5
         assert len(rows["greyscale"]) == 1

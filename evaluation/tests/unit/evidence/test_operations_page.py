@@ -10,7 +10,9 @@ from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.types import Estimate
 from evaluation.evidence.operations import operations_page
 from evaluation.transforms_validity.report import (
+    FailurePoints,
     FindingReport,
+    LevelReport,
     PlantedReport,
     RunReport,
     TransformsFigures,
@@ -60,6 +62,18 @@ PLANTED = PlantedReport(
     found={96: False},
     said_from={96: None},
 )
+LEVEL = LevelReport(
+    classifier="operations-61-taught-0",
+    operation="fog",
+    draw=0,
+    level=2.61,
+    low=2.5,
+    high=None,
+    true=2.5,
+    in_full=True,
+    classifications=480,
+    of_grid=480,
+)
 RUN = RunReport(
     classifier="operations-61-taught-1",
     control=False,
@@ -89,6 +103,9 @@ def page(tmp_path: Path) -> str:
         fresh=2000,
         aims=[],
         figures={96: figures(0.7, 0.1), 480: figures(0.8, 0.6)},
+        failure_points=FailurePoints(
+            loss=0.1, images=96, near=about(0.9), held=about(0.95), asked=0.52, levels=[LEVEL, LEVEL]
+        ),
         planted=[PLANTED],
         findings=[finding("fly", 0.02, is_true=False), finding("", 0.3, is_true=True)],
         runs=[RUN],
@@ -109,6 +126,12 @@ def test_the_page_begins_with_each_recall_at_the_images_that_it_is_asked_for(pag
 def test_a_sensitivity_that_no_run_was_asked_for_is_not_called_missed(page: str) -> None:
     where = "| operations-61-taught-1 | darker | 3 | background sand | 0.80 (0.70 to 0.90) | yes |"
     assert f"{where} no | - |" in page
+
+
+def test_the_levels_of_a_loss_stand_beside_the_true_one(page: str) -> None:
+    assert "| intervals of levels that hold the true one | ≥ 0.93 | 0.950 (0.850 to 1.050) | 8 |" in page
+    said = "2.61 (2.50 to beyond)"
+    assert f"| operations-61-taught-0 | fog | 2.50 | {said}, {said} | 2 |" in page
 
 
 def test_only_false_findings_are_listed(page: str) -> None:

@@ -122,7 +122,8 @@ async def _beside(prepared: Prepared) -> dict[str, int]:
     plan = config.transforms
     tested = (0 if plan is None else len(plan.operations)) * max(1, len(config.request.classifiers))
     made = await off_loop(prepared.sources, _made, prepared)
-    return {"operations": made, "operation_tests": tested, "operation_least": least_lost(tested)}
+    least = least_lost(tested, 0.0 if plan is None else plan.least_loss, len(prepared.sources))
+    return {"operations": made, "operation_tests": tested, "operation_least": least}
 
 
 def _made(prepared: Prepared) -> int:

@@ -143,6 +143,7 @@ def _request(config: StressTestConfig, proof: OperationProof, dataset: str, seed
                     "levels": [proof.level],
                     "severity": None,
                     "severity_loss": STATED_LOSS,
+                    "least_loss": proof.least_loss,
                 }
             ),
             "max_edits_per_image": 0,
@@ -172,6 +173,7 @@ def _asked(run: Run, number: int, images: int, context: RunContext) -> tuple[Run
             object_class=found.object_class,
             images=images,
             family=classes * sum(len(each.levels) for each in told.figures),
+            least_loss=told.least_loss,
         )
     proof = own.model_copy(update={"images": images})
     planned = max(each.level for each in found.levels) if isinstance(found, OperationFigure) else found.level

@@ -34,7 +34,11 @@ def share_of(generator: np.random.Generator, full: float) -> Share:
 
 
 def claimed_level(
-    levels: Sequence[int], losses: Mapping[int, Sequence[float] | Floats], loss: float, tests: int
+    levels: Sequence[int],
+    losses: Mapping[int, Sequence[float] | Floats],
+    loss: float,
+    tests: int,
+    least_loss: float = 0.0,
 ) -> int:
     """Return the level of a claim: the easiest at which the screened half loses enough, else the costliest.
 
@@ -46,12 +50,17 @@ def claimed_level(
         losses: the loss of each screened group by level (groups,).
         loss: the stated loss.
         tests: the tests over which is corrected.
+        least_loss: the loss that must be exceeded.
     """
     for level in levels:
         values = np.asarray(losses[level])
         lost = float((values > 0.0).sum())
         # One standard deviation of a count below it.
-        if values.size and values.mean() >= loss and lost - math.sqrt(lost) >= least_lost(tests):
+        if (
+            values.size
+            and values.mean() >= loss
+            and lost - math.sqrt(lost) >= least_lost(tests, least_loss, values.size)
+        ):
             return level
     means = [float(np.mean(losses[level])) if len(losses[level]) else 0.0 for level in levels]
     return max(zip(means, levels, strict=True))[1]

@@ -52,6 +52,13 @@ def test_the_more_evidence_there_is_the_fewer_images_are_missing() -> None:
     assert missing[-1] < missing[0]  # type: ignore[operator]
 
 
+def test_more_images_are_missing_to_show_more_than_a_least_loss() -> None:
+    losses = [[1.0, 0.0, 0.0, 0.0] * 4]
+    plain, against = (stated(join(losses, family=9, least=least)) for least in (0.0, 0.1))
+    assert plain is not None
+    assert against is None or against > plain
+
+
 def test_what_points_neither_way_is_not_foreseen() -> None:
     assert stated(join([[0.9, -0.9] * 40], family=20)) is None
 

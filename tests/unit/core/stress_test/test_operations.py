@@ -78,6 +78,58 @@ def test_frames_of_one_photograph_count_once() -> None:
     assert halves.p(np.random.default_rng(0)) == pytest.approx(2 / 2**10)
 
 
+def drawn(n: int, loss: float, gain: float, generator: np.random.Generator) -> PairedAnswers:
+    lost, gained, _ = generator.multinomial(n, [loss + gain, gain, 1.0 - loss - 2.0 * gain]).tolist()
+    return paired(lost, gained, n, right=n - gained)
+
+
+def test_losses_of_exactly_the_least_loss_give_a_finding_in_no_more_runs_than_the_level_says() -> None:
+    generator, false, real = np.random.default_rng(8), 0, 0
+    for _ in range(250):
+        gains = generator.choice([0.0, 0.01, 0.03, 0.08], 12)
+        answers = {("net", str(at)): {1: drawn(96, 0.05, gain, generator)} for at, gain in enumerate(gains)}
+        tests = operation_tests(answers, {key: np.random.default_rng(0) for key in answers}, 0.05)
+        false += any(test.shown for levels in tests.values() for test in levels)
+        real += any(test.real for levels in tests.values() for test in levels)
+    assert false / 250 <= 0.05
+    # Of the same answers, some are shown to be lost, though no finding.
+    assert real / 250 > 0.1
+
+
+def test_a_loss_may_be_real_and_no_finding_and_the_least_loss_of_0_asks_for_no_more() -> None:
+    answers = {("net", "blur"): {1: paired(12, 0, 480, 440)}, ("net", "dark"): {1: paired(90, 2, 480, 440)}}
+    generators = {key: np.random.default_rng(0) for key in answers}
+    [blur], [dark] = operation_tests(answers, generators, 0.05).values()
+    assert (blur.real, blur.shown, dark.real, dark.shown) == (True, False, True, True)
+    assert blur.p == 1.0
+    plain = operation_tests(answers, generators)
+    assert [(test.shown, test.real) for (test,) in plain.values()] == [(True, True)] * 2
+    assert plain["net", "blur"][0].p == answers["net", "blur"][1].p(generators["net", "blur"])
+
+
+def test_frames_of_one_photograph_are_held_against_the_least_loss_by_bets() -> None:
+    whole = paired(40, 0, n=40, right=40)
+    frames = PairedAnswers(np.repeat(np.arange(20), 2), whole.before, whole.after)
+    # A bet of everything on each of twenty groups, which half of the capital makes.
+    assert frames.p_of_at_most(0.05) == pytest.approx(4 * 0.525**20, rel=0.1)
+    halves = PairedAnswers(np.repeat(np.arange(20), 2), whole.before, np.arange(40) % 16 != 0)
+    assert halves.p_of_at_most(0.05) > 0.2
+
+
+@pytest.mark.parametrize(("least", "units"), [(0.0, 96), (0.05, 5), (0.05, 10), (0.05, 96), (0.2, 300)])
+def test_so_many_lost_images_show_a_loss_and_one_fewer_do_not(least: float, units: int) -> None:
+    found = least_lost(20, least, units)
+    n = max(found, units)
+
+    def p(lost: int) -> float:
+        answers = paired(lost, 0, n, n)
+        return answers.p_of_at_most(least) if least else answers.p(np.random.default_rng(0))
+
+    assert p(found) <= 0.05 / 20
+    if found <= units or not least:
+        assert p(found - 1) > 0.05 / 20
+
+
 def test_of_single_levels_the_correction_is_holm_s() -> None:
     generator = np.random.default_rng(4)
     for _ in range(200):
@@ -104,6 +156,12 @@ def test_a_class_is_tested_only_where_losing_all_of_its_images_would_show_a_loss
     assert (least, max(alone)) == (10, 3)
     all_lost = paired(least, 0, least, least)
     assert all_lost.p(np.random.default_rng(0)) <= 0.05 / 20 < paired(9, 0, 9, 9).p(np.random.default_rng(0))
+
+
+def test_a_class_takes_more_images_where_a_loss_must_exceed_a_least_one() -> None:
+    assert (least_units([3] * 20, 20), least_units([3] * 20, 20, 0.05)) == (10, 11)
+    all_lost = paired(11, 0, 11, 11)
+    assert all_lost.p_of_at_most(0.05) <= 0.05 / 20 < paired(10, 0, 10, 10).p_of_at_most(0.05)
 
 
 @pytest.mark.parametrize("sizes", [[12] * 20, [12] * 60, [10] * 20 + [14] * 20, [8, 9, 10, 11, 12] * 40, []])

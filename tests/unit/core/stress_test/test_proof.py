@@ -35,6 +35,14 @@ def test_a_loss_too_small_to_matter_is_not_proven_however_sure() -> None:
     assert not sure.proven
 
 
+def test_a_loss_must_be_shown_to_exceed_the_least_loss() -> None:
+    losses = ([0.0] * 11 + [1.0]) * 25
+    plain, against = join([losses], family=10), join([losses], family=10, least=0.05)
+    assert (plain.proven, against.proven) == (True, False)
+    assert against.loss == plain.loss
+    assert join([STRONG], family=1, least=0.05).proven
+
+
 def test_a_loss_of_the_margin_is_ruled_out_by_many_pairs_without_one() -> None:
     assert join([[0.0] * 60], family=9).absent
     assert not join([[0.0] * 8], family=9).absent

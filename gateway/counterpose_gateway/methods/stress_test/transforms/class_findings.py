@@ -19,7 +19,11 @@ Tested = tuple[str, str, str]
 
 
 def class_tests(
-    answered: Mapping[str, OperationAnswers], estimator: LanceEstimator, *, after: int = 0
+    answered: Mapping[str, OperationAnswers],
+    estimator: LanceEstimator,
+    *,
+    after: int = 0,
+    least_loss: float = 0.0,
 ) -> ClassTests:
     """Test every class that has enough independent images, each level of an operation in order.
 
@@ -35,11 +39,12 @@ def class_tests(
         for label, part in found.by_class(operation).items()
     }
     sizes = {key: len(set(part.groups.values())) for key, part in parts.items()}
-    least = least_units(list(sizes.values()), len({key[:2] for key in parts}))
+    least = least_units(list(sizes.values()), len({key[:2] for key in parts}), least_loss)
     tested = [key for key, size in sizes.items() if size >= least]
     tests = operation_tests(
         {key: _levels(parts[key], key[1]) for key in tested},
         {key: estimator.generator(f"operation/{key[0]}/{key[1]}/class/{key[2]}") for key in tested},
+        least_loss,
     )
     findings = [finding for key in tested if (finding := _finding(key, parts[key], tests[key])) is not None]
     findings.sort(key=lambda each: -(each.loss.estimate or 0.0))

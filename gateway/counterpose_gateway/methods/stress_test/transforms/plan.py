@@ -158,7 +158,7 @@ def resolved(
     if choice.severity is not None:
         severity = SeverityPlan(plan=choice.severity, loss=choice.severity_loss, full_share=1.0)
     if choice.pairs is not None or own is None:
-        return TransformPlan(operations={}, size=choice.size, severity=severity)
+        return TransformPlan(operations={}, size=choice.size, severity=severity, least_loss=choice.least_loss)
     rows = [operation(name) for name in choice.operations or own.operations]
     levels = choice.levels or (list(own.levels) if choice.severity is None else list(range(1, LEVELS + 1)))
     return TransformPlan(
@@ -166,6 +166,7 @@ def resolved(
         size=choice.size,
         segmenter=None if segmenter is None or choice.masks == "own" else segmenter.model,
         severity=severity,
+        least_loss=choice.least_loss,
     )
 
 
@@ -261,5 +262,5 @@ _HASHED: dict[str, Any] = {
     "dataset_digest": True,
     "classes": True,
 }
-_WORDS: dict[str, Any] = {"transforms": {"scaled"}}
+_WORDS: dict[str, Any] = {"transforms": {"scaled", "least_loss"}}
 """What a plan says that changes no image and no answer."""

@@ -51,7 +51,7 @@ class JoinedOperation:
     @cached_property
     def evidence(self) -> Evidence:
         """What all pairs show together; valid at any stop, and corrected over the run's operations."""
-        return join([each.losses for each in self.runs], self.proof.family)
+        return join([each.losses for each in self.runs], self.proof.family, least=self.proof.least_loss)
 
     @property
     def state(self) -> FindingState:

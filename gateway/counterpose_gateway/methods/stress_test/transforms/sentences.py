@@ -15,6 +15,8 @@ from counterpose_gateway.reports.numbers import counted
 LOSES: Mapping[FindingState, str] = MappingProxyType({"breaks": "loses", "suspected": "is suspected to lose"})
 """What is said of a loss that is shown."""
 
+_POINT = 0.01
+
 
 def operation_sentence(
     state: FindingState, name: str, words: str, loss: Estimate, counts: tuple[int, int, int], label: str = ""
@@ -67,6 +69,21 @@ def beside(level: OperationLevel) -> str:
     cost = counted(points, "point") if points > 0 else "nothing"
     before = "The same cut and paste before its own background, mirrored,"
     return f" {before} costs {cost} ({low} to {high} points){doubt}."
+
+
+def real_loss(levels: Sequence[OperationLevel], told: OperationLevel, least: float) -> str:
+    """The loss at the hardest level that is shown to be one, and not to be a finding; after its sentence."""
+    loss = levels[-1].loss
+    if told.shown or not levels[-1].real or loss.estimate is None:
+        return ""
+    points, low, high = (round(100 * (value or 0.0)) for value in (loss.estimate, loss.low, loss.high))
+    where = "" if levels[-1] is told else f" where it {levels[-1].words}"
+    less = "less than" if (loss.high or 0.0) < least else "not shown to be more than"
+    unit = "point" if least == _POINT else "points"
+    return (
+        f" A loss of {counted(points, 'point')} ({low} to {high}){where} is real, and {less} the "
+        f"{100 * least:g} {unit} that this run calls a break."
+    )
 
 
 def doubt(state: FindingState, levels: Sequence[OperationLevel]) -> str:

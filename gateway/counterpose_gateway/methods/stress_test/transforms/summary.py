@@ -41,6 +41,7 @@ from counterpose_gateway.methods.stress_test.transforms.sentences import (
     beside,
     doubt,
     operation_sentence,
+    real_loss,
     too_few_right,
 )
 from counterpose_gateway.methods.stress_test.transforms.severity.answers import SeverityAnswers
@@ -153,7 +154,8 @@ def _told(
     after: int,
 ) -> TransformSummary:
     plan = config.transforms
-    figures = [with_masks(each, masks) for each in _figures(tests, estimator, after)]
+    least = 0.0 if plan is None else plan.least_loss
+    figures = [with_masks(each, masks) for each in _figures(tests, estimator, after, least)]
     return TransformSummary(
         images=images,
         groups=max((len(set(found.groups.values())) for found in answered.values()), default=0),
@@ -161,10 +163,11 @@ def _told(
         among={name: len(classes_of(config, name)) for name in config.request.classifiers},
         tested=len(figures),
         margin=MARGIN,
+        least_loss=least,
         controls={name: _accuracy(found, CONTROL, estimator) for name, found in answered.items()},
         placebos={name: _placebo(name, found, estimator) for name, found in answered.items()},
         figures=figures,
-        classes=class_tests(tests, estimator, after=after + len(figures)),
+        classes=class_tests(tests, estimator, after=after + len(figures), least_loss=least),
         masks=masks,
         left_out=({} if plan is None else plan.left_out) | _impossible(tests.values()),
         given=None if plan is None else plan.given,
@@ -186,7 +189,7 @@ def _impossible(answered: Iterable[OperationAnswers]) -> dict[str, str]:
 
 
 def _figures(
-    answered: Mapping[str, OperationAnswers], estimator: LanceEstimator, after: int
+    answered: Mapping[str, OperationAnswers], estimator: LanceEstimator, after: int, least: float
 ) -> list[OperationFigure]:
     by_level: dict[tuple[str, str], dict[int, PairedAnswers]] = {}
     for name, found in answered.items():
@@ -196,8 +199,8 @@ def _figures(
                 by_level[name, operation] = {level: found.paired((operation, level)) for level in levels}
     generators = {key: estimator.generator(f"operation/{'/'.join(key)}") for key in by_level}
     figures = [
-        _figure(operation, tests, answered[name], estimator)
-        for (name, operation), tests in operation_tests(by_level, generators).items()
+        _figure(operation, tests, answered[name], estimator, least)
+        for (name, operation), tests in operation_tests(by_level, generators, least).items()
     ]
     figures.sort(key=lambda each: (each.classifier, each.operation))
     figures.sort(key=lambda each: (_WORST_FIRST[each.state], -(each.headline.loss.estimate or 0.0)))
@@ -205,7 +208,11 @@ def _figures(
 
 
 def _figure(
-    operation: str, tests: Sequence[LevelTest], found: OperationAnswers, estimator: LanceEstimator
+    operation: str,
+    tests: Sequence[LevelTest],
+    found: OperationAnswers,
+    estimator: LanceEstimator,
+    least: float,
 ) -> OperationFigure:
     name, row = found.classifier, found.row(operation)
     levels = [
@@ -218,6 +225,7 @@ def _figure(
             gained=test.answers.gained,
             p=test.p,
             shown=test.shown,
+            real=test.real,
             flipped=found.flipped((operation, test.level), FLIPPED),
             placebo=_placebo_beside((operation, test.level), found, estimator),
         )
@@ -245,6 +253,7 @@ def _figure(
         if too_few is not None and not told.shown
         else operation_sentence(state, name, told.words, told.loss, (told.lost, images, told.gained))
         + beside(told)
+        + real_loss(levels, told, least)
         + doubt(state, levels),
         levels=levels,
     )

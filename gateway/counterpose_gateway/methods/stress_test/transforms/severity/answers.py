@@ -111,7 +111,7 @@ class SeverityAnswers:
             screened = np.array([self.shares[each] != "tested" for each in sources], dtype=np.bool_)
             losses = answers.losses(screened)
             by_level = dict(zip(answers.levels, losses.T, strict=True))
-            found[key] = claimed_level(answers.levels, by_level, loss, len(self.keys))
+            found[key] = claimed_level(answers.levels, by_level, loss, len(self.keys), self.plan.least_loss)
         return found
 
     def chosen(self) -> dict[str, OperationAnswers]:
