@@ -14,7 +14,6 @@ import pytest
 
 from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.recipes import Recipe
-from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.suite import load_suite
 from counterpose_gateway.methods.stress_test.transforms import given
@@ -92,14 +91,7 @@ def fog(gateway: FakeGateway, *levels: int, controls: bool = False) -> list[dict
 
 
 async def summed_up(gateway: FakeGateway, **changes: Any) -> StressTestSummary:
-    answer = await gateway.http.post("/v1/stress-tests", json=BODY | changes)
-    assert answer.status_code == 202, answer.text
-    run = Run.model_validate_json(answer.content)
-    await gateway.worker().work_off()
-    assert gateway.ledger.runs.get(run.id).state == "completed"
-    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
-    assert summary.status_code == 200, summary.text
-    return StressTestSummary.model_validate_json(summary.content)
+    return await gateway.stress_test(BODY | changes)
 
 
 async def test_given_pairs_with_controls_show_from_which_level_on_a_change_hurts(

@@ -100,13 +100,7 @@ def body(operations: list[str], **choice: object) -> dict[str, Any]:
 
 
 async def summed_up(gateway: FakeGateway, operations: list[str], **choice: object) -> TransformSummary:
-    answer = await gateway.http.post("/v1/stress-tests", json=body(operations, **choice))
-    assert answer.status_code == 202, answer.text
-    run = Run.model_validate_json(answer.content)
-    await gateway.worker().work_off()
-    assert gateway.ledger.runs.get(run.id).state == "completed"
-    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
-    told = StressTestSummary.model_validate_json(summary.content).transforms
+    told = (await gateway.stress_test(body(operations, **choice))).transforms
     assert told is not None
     return told
 
