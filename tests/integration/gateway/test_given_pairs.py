@@ -227,6 +227,12 @@ async def test_levels_that_count_from_the_strongest_are_doubted(gateway: FakeGat
     ("changes", "status", "detail"),
     [
         ({"transforms": {"pairs": "pairs", "levels": [1]}}, 422, "pairs are tested alone; leave levels out"),
+        ({"transforms": {"pairs": "pairs", "masks": "own"}}, 422, "pairs are tested alone; leave masks out"),
+        (
+            {"transforms": {"pairs": "pairs", "severity_loss": 0.2}},
+            422,
+            "only severity tells where a loss is",
+        ),
         ({"transforms": {"pairs": "pairs", "severity": "adaptive"}}, 422, "ask for the severity 'grid'"),
         ({"transforms": {"pairs": "peers"}}, 404, "peers"),
         ({"confirm": False}, 422, "given pairs are tested alone; leave it out"),
