@@ -17,6 +17,7 @@ from fastapi import FastAPI
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.services import CircuitState, ServiceState
+from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.suite import Suite
 from counterpose_core.tracing import Tracing
 from counterpose_gateway.app import create_app
@@ -81,6 +82,17 @@ class FakeGateway:
         answer = await self.http.post(f"/v1/datasets/{name}/sources", json={"sources": sources})
         added: dict[str, Any] = answer.json()
         return added
+
+    async def stress_test(self, body: dict[str, Any], path: str = "stress-tests") -> StressTestSummary:
+        """Start a stress test, or a child of one by ``path``, work it off, and return its summary."""
+        answer = await self.http.post(f"/v1/{path}", json=body)
+        assert answer.status_code == 202, answer.text
+        run = answer.json()["id"]
+        await self.worker().work_off()
+        assert self.ledger.runs.get(run).state == "completed"
+        summary = await self.http.get(f"/v1/runs/{run}/summary")
+        assert summary.status_code == 200, summary.text
+        return StressTestSummary.model_validate_json(summary.content)
 
     def source(self, label: str, number: int) -> dict[str, str]:
         """Return the upload of an image that the fakes know."""

@@ -167,6 +167,8 @@ class StressTestSummary(RunSummary):
     """Number of dropped items of all stages, by reason."""
     failed_codes: dict[str, int] = {}
     """Number of failed items of all stages, by error code."""
+    unknown_kinds: dict[str, int] = Field(default={}, exclude_if=lambda kinds: not kinds)
+    """Number of items of kinds that only another version knows, by kind: no figure has them."""
     cost: Cost
     """Total cost of the items of all stages."""
     service_seconds: dict[str, float]
@@ -215,7 +217,12 @@ class StressTestSummary(RunSummary):
     def warnings(self) -> list[str]:
         """What must be known before any figure: images outside the suite, and thresholds of another kind."""
         outside = self.suite_fit if self.suite_fit is not None and self.suite_fit.is_outside else None
-        return [str(note) for note in (outside, self.judged_again) if note is not None]
+        unknown = [
+            f"{number} items are of the kind {kind!r}, which this version does not know: no figure has them; "
+            "update it"
+            for kind, number in self.unknown_kinds.items()
+        ]
+        return [*unknown, *(str(note) for note in (outside, self.judged_again) if note is not None)]
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())

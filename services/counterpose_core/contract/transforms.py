@@ -71,12 +71,20 @@ class TransformChoice(RequestBody):
     """Name of a dataset of pairs that were made elsewhere: their images stand in the place of operations, and
     nothing else is carried out. Null to carry out operations."""
 
+    @field_validator("severity_loss")
+    @classmethod
+    def _of_severity(cls, loss: float, info: ValidationInfo) -> float:
+        if loss != STATED_LOSS and info.data.get("severity") is None:
+            raise ValueError("only severity tells where a loss is reached; ask for it, or leave the loss out")
+        return loss
+
     @field_validator("pairs")
     @classmethod
     def _alone(cls, name: str | None, info: ValidationInfo) -> str | None:
         chosen = [
             field for field in ("operations", "levels", "excluded", "backgrounds") if info.data.get(field)
         ]
+        chosen += ["masks"] if info.data.get("masks") == "own" else []
         if name is not None and chosen:
             raise ValueError(f"pairs are tested alone; leave {chosen[0]} out")
         if name is not None and info.data.get("severity") == "adaptive":

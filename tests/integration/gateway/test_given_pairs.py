@@ -14,7 +14,6 @@ import pytest
 
 from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.recipes import Recipe
-from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.suite import load_suite
 from counterpose_gateway.methods.stress_test.transforms import given
@@ -92,14 +91,7 @@ def fog(gateway: FakeGateway, *levels: int, controls: bool = False) -> list[dict
 
 
 async def summed_up(gateway: FakeGateway, **changes: Any) -> StressTestSummary:
-    answer = await gateway.http.post("/v1/stress-tests", json=BODY | changes)
-    assert answer.status_code == 202, answer.text
-    run = Run.model_validate_json(answer.content)
-    await gateway.worker().work_off()
-    assert gateway.ledger.runs.get(run.id).state == "completed"
-    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
-    assert summary.status_code == 200, summary.text
-    return StressTestSummary.model_validate_json(summary.content)
+    return await gateway.stress_test(BODY | changes)
 
 
 async def test_given_pairs_with_controls_show_from_which_level_on_a_change_hurts(
@@ -235,6 +227,12 @@ async def test_levels_that_count_from_the_strongest_are_doubted(gateway: FakeGat
     ("changes", "status", "detail"),
     [
         ({"transforms": {"pairs": "pairs", "levels": [1]}}, 422, "pairs are tested alone; leave levels out"),
+        ({"transforms": {"pairs": "pairs", "masks": "own"}}, 422, "pairs are tested alone; leave masks out"),
+        (
+            {"transforms": {"pairs": "pairs", "severity_loss": 0.2}},
+            422,
+            "only severity tells where a loss is",
+        ),
         ({"transforms": {"pairs": "pairs", "severity": "adaptive"}}, 422, "ask for the severity 'grid'"),
         ({"transforms": {"pairs": "peers"}}, 404, "peers"),
         ({"confirm": False}, 422, "given pairs are tested alone; leave it out"),

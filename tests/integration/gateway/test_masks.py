@@ -100,13 +100,7 @@ def body(operations: list[str], **choice: object) -> dict[str, Any]:
 
 
 async def summed_up(gateway: FakeGateway, operations: list[str], **choice: object) -> TransformSummary:
-    answer = await gateway.http.post("/v1/stress-tests", json=body(operations, **choice))
-    assert answer.status_code == 202, answer.text
-    run = Run.model_validate_json(answer.content)
-    await gateway.worker().work_off()
-    assert gateway.ledger.runs.get(run.id).state == "completed"
-    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
-    told = StressTestSummary.model_validate_json(summary.content).transforms
+    told = (await gateway.stress_test(body(operations, **choice))).transforms
     assert told is not None
     return told
 
@@ -149,6 +143,26 @@ async def test_backgrounds_are_of_other_photographs_and_stand_beside_a_placebo(g
     assert beside in worst.sentence
     assert "may be what hurts" not in worst.sentence
     assert Counter(each.level for each in made if each.operation == "background-mirrored") == {1: 12, 5: 12}
+
+
+async def test_the_levels_of_backgrounds_and_hidden_objects_are_asked_adaptively(
+    gateway: FakeGateway,
+) -> None:
+    await uploaded(gateway, list(every(18)))
+    told = await summed_up(gateway, ["background-grey", "occlusion-object"], levels=None, severity="adaptive")
+    assert [(each.operation, each.state) for each in told.figures] == [
+        ("background-grey", "breaks"), ("occlusion-object", "cannot-tell"),
+    ]  # fmt: skip
+    # The placebo of the cut stands beside the level that is claimed.
+    (level,) = told.figures[0].levels
+    assert level.level == 3
+    assert level.placebo is not None
+    assert (level.placebo.estimate, level.placebo.n) == (0.0, level.loss.n)
+    assert told.severity is not None
+    grey, hidden = told.severity.figures
+    assert [each.failing for each in grey.levels] == [0, 0, 36, 0, 0]
+    assert (grey.images, hidden.never.estimate) == (36, 1.0)
+    assert all(not each.in_full and each.classifications < 0.75 * each.of_grid for each in (grey, hidden))
 
 
 async def test_where_the_cut_costs_as_much_the_sentence_says_so(

@@ -60,15 +60,9 @@ async def summed_up(
     gateway: FakeGateway, body: dict[str, Any], path: str = "stress-tests"
 ) -> StressTestSummary:
     """Start a run, or a child by ``path``, work it off, and return its summary."""
-    answer = await gateway.http.post(f"/v1/{path}", json=body)
-    assert answer.status_code == 202, answer.text
-    run_id = answer.json()["id"]
-    await gateway.worker().work_off()
-    assert gateway.ledger.runs.get(run_id).state == "completed"
-    assert violated(gateway.ledger, run_id) == []
-    summary = await gateway.http.get(f"/v1/runs/{run_id}/summary")
-    assert summary.status_code == 200, summary.text
-    return StressTestSummary.model_validate_json(summary.content)
+    summary = await gateway.stress_test(body, path)
+    assert violated(gateway.ledger, summary.run_id) == []
+    return summary
 
 
 def kinds(gateway: FakeGateway, run_id: str) -> Counter[str]:

@@ -20,7 +20,6 @@ from counterpose_core.contract.classifiers import (
     Prediction,
 )
 from counterpose_core.contract.recipes import IDENTITY, Recipe
-from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.suite import load_suite
@@ -76,14 +75,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
 async def finished(gateway: FakeGateway, per_class: int = 6, **changes: object) -> StressTestSummary:
     for classes in (CLASSES[:2], CLASSES[2:]):
         await gateway.upload("demo", per_class, classes)
-    answer = await gateway.http.post("/v1/stress-tests", json=BODY | changes)
-    assert answer.status_code == 202, answer.text
-    run = Run.model_validate_json(answer.content)
-    await gateway.worker().work_off()
-    assert gateway.ledger.runs.get(run.id).state == "completed"
-    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
-    assert summary.status_code == 200, summary.text
-    return StressTestSummary.model_validate_json(summary.content)
+    return await gateway.stress_test(BODY | changes)
 
 
 async def test_an_operation_that_hurts_is_shown_from_the_level_on_at_which_it_does(

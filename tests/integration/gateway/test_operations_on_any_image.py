@@ -16,7 +16,6 @@ from PIL import Image
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
-from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.contract.transforms import TransformSummary
 from counterpose_core.errors import CounterposeError
@@ -124,15 +123,10 @@ async def uploaded(gateway: FakeGateway, files: list[tuple[str, str, bytes]]) ->
 
 async def finished(gateway: FakeGateway, **transforms: Any) -> StressTestSummary:
     body = {"dataset": "own", "classifiers": ["steady"], "seed": 3, "transforms": transforms}
-    answer = await gateway.http.post("/v1/stress-tests", json=body)
-    assert answer.status_code == 202, answer.text
-    run = Run.model_validate_json(answer.content)
-    await gateway.worker().work_off()
-    assert gateway.ledger.runs.get(run.id).state == "completed"
-    report = await gateway.http.get(f"/v1/runs/{run.id}/report")
+    summary = await gateway.stress_test(body)
+    report = await gateway.http.get(f"/v1/runs/{summary.run_id}/report")
     assert report.status_code == 200, report.text
-    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
-    return StressTestSummary.model_validate_json(summary.content)
+    return summary
 
 
 async def transformed(gateway: FakeGateway, **transforms: Any) -> TransformSummary:

@@ -13,7 +13,7 @@ import pytest
 
 from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.recipes import Recipe
-from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.runs import Item
 from counterpose_core.contract.severity import SeverityFigure, SeveritySummary
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.suite import load_suite
@@ -80,14 +80,7 @@ async def answering(folder: Path, right: Right = fails) -> AsyncIterator[FakeGat
 async def finished(gateway: FakeGateway, per_class: int = 24, **changes: object) -> StressTestSummary:
     for name in CLASSES:
         await gateway.upload("demo", per_class, (name,))
-    answer = await gateway.http.post("/v1/stress-tests", json=BODY | changes)
-    assert answer.status_code == 202, answer.text
-    run = Run.model_validate_json(answer.content)
-    await gateway.worker().work_off()
-    assert gateway.ledger.runs.get(run.id).state == "completed"
-    summary = await gateway.http.get(f"/v1/runs/{run.id}/summary")
-    assert summary.status_code == 200, summary.text
-    return StressTestSummary.model_validate_json(summary.content)
+    return await gateway.stress_test(BODY | changes)
 
 
 def told(summary: StressTestSummary) -> SeveritySummary:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from counterpose import AsyncClient
+from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.errors import NotFound
 from counterpose_gateway.ledger.items.leases import UNEXPECTED_SECONDS
 from counterpose_gateway.worker import worker as worker_module
@@ -99,6 +101,27 @@ def test_items_of_such_a_kind_wait_while_the_others_are_leased(tmp_path: Path) -
     ledger.items.finish(waited.id, waited.fence, done())
     assert ledger.runs.get(run).state == "completed"
     ledger.close()
+
+
+@pytest.mark.parametrize("thresholds", ["", "?direction=0.5", "?class_similarity=0.99"])
+async def test_figures_say_which_items_another_version_made_and_leave_them_out(
+    tmp_path: Path, thresholds: str
+) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        await gateway.upload("demo", 2)
+        run = await new_run(gateway)
+        await work_off(gateway)
+        rename(tmp_path, "items WHERE kind = 'edit' AND state = 'done' AND ordinal % 2 = 0")
+        shown = StressTestSummary.model_validate_json(
+            (await gateway.http.get(f"/v1/runs/{run}/summary{thresholds}")).content
+        )
+        number = shown.unknown_kinds[KIND]
+        assert number > 0
+        said = f"{number} items are of the kind {KIND!r}, which this version does not know"
+        assert said in str(shown)
+        report = await gateway.http.get(f"/v1/runs/{run}/report{thresholds}")
+        assert said in html.unescape(report.text)
+        assert (await gateway.http.get(f"/v1/runs/{run}/export{thresholds}")).status_code == 200
 
 
 def test_a_job_of_such_a_kind_waits_and_says_so_until_it_is_cancelled(tmp_path: Path) -> None:

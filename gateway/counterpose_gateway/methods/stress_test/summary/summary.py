@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from counterpose_core.contract.stress_tests import (
 )
 from counterpose_core.contract.suite_fit import MEASURES, SuiteFitSummary
 from counterpose_core.statistics.coded import Flags, Ints, in_order
+from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from counterpose_gateway.methods.stress_test.columns.columns import total
 from counterpose_gateway.methods.stress_test.summary.class_summary import summarize_classes
@@ -99,6 +100,11 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
         **{"yield": estimator.yields(columns, unused=_unused_filters(config))},
         dropped=dropped,
         failed_codes=_counted(columns, "code", columns.of("state", "failed")),
+        unknown_kinds={
+            kind: number
+            for kind, number in _counted(columns, "kind").items()
+            if kind not in get_args(ItemKind)
+        },
         cost=columns.sums.cost,
         service_seconds=dict(columns.sums.service_seconds),
         wall_s=wall_seconds(run),
