@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from counterpose_core.types import Estimate
@@ -50,6 +50,7 @@ def operations_page(file: Path = OPERATIONS) -> str:
         body += [f"## Runs of {images} images", "", *table(("figure", "aim", "value", "n"), figures), ""]
     if made.failure_points is not None:
         body += _levels(made.failure_points)
+    false = [_false(each) for each in made.findings if not each.is_true]
     body += [
         "## Every sensitivity",
         "",
@@ -57,7 +58,7 @@ def operations_page(file: Path = OPERATIONS) -> str:
         "",
         "## Every false finding",
         "",
-        *table(FALSE, (_false(each) for each in made.findings if not each.is_true)),
+        *(table(FALSE, false) if false else ["None."]),
     ]
     return page("Operations on images compared with planted truth", finding(made), body, _how(made))
 
@@ -77,17 +78,24 @@ def finding(made: TransformsValidity) -> str:
 
 def _levels(told: FailurePoints) -> list[str]:
     """What adaptive runs say of the level at which the stated loss is reached."""
+    bisected, runs = [each for each in told.levels if not each.in_full], str(len(told.levels))
     rows = [
         ["levels within half a level of the true one", "≥ 0.9", *cells(told.near, 3)],
         ["intervals of levels that hold the true one", "≥ 0.93", *cells(told.held, 3)],
-        ["classifications, of those that every level of every image takes", NONE, f"{told.asked:.2f}", NONE],
+        ["classifications, of those that every level of every image takes", NONE, f"{told.asked:.2f}", runs],
+        [
+            "the same of runs whose images follow the order of levels",
+            NONE,
+            _asked(bisected),
+            str(len(bisected)),
+        ],
     ]
     by_name: dict[tuple[str, str], list[LevelReport]] = {}
     for each in told.levels:
         by_name.setdefault((each.classifier, each.operation), []).append(each)
     of_each = (
-        [*key, _level(runs[0].true), ", ".join(map(_said, runs)), str(sum(run.in_full for run in runs))]
-        for key, runs in by_name.items()
+        [*key, _level(own[0].true), ", ".join(map(_said, own)), str(sum(each.in_full for each in own))]
+        for key, own in by_name.items()
     )
     return [
         f"## The level at which {told.loss:g} is lost",
@@ -99,6 +107,11 @@ def _levels(told: FailurePoints) -> list[str]:
         *table(("classifier", "operation", "true level", "said, each run", "runs in full"), of_each),
         "",
     ]
+
+
+def _asked(told: Sequence[LevelReport]) -> str:
+    of_grid = sum(each.of_grid for each in told)
+    return f"{sum(each.classifications for each in told) / of_grid:.2f}" if of_grid else NONE
 
 
 def _said(one: LevelReport) -> str:

@@ -14,8 +14,6 @@ from .figures import generator
 from .planted import Sensitivity, Taught
 from .report import FailurePoints, LevelReport
 
-DRAWS = 3
-"""Sets of images of each classifier's runs, behind those of the other runs."""
 NEAR = 0.5
 
 

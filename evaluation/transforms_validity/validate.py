@@ -52,6 +52,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--planted", type=int, default=40, help="sensitivities of all of them")
     parser.add_argument("--controls", type=int, default=8, help="classifiers without")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="images of a run")
+    parser.add_argument("--draws", type=int, default=3, help="runs that ask each classifier for levels")
     parser.add_argument("--trunks", type=int, default=1, help="trunks that the classifiers share")
     parser.add_argument("--processes", type=int, default=2, help="processes that run and measure")
     parser.add_argument("--rehearse", action="store_true", help="minutes, and no figure that means anything")
@@ -72,6 +73,7 @@ class Study:
     sizes: Sequence[int]
     truth: Truth
     folder: Path
+    draws: int
 
     @classmethod
     def of(cls, given: argparse.Namespace) -> Study:
@@ -85,6 +87,7 @@ class Study:
             sizes=[int(each) for each in given.sizes.split(",")],
             truth=Truth(Training(given.seed, size, given.trunks, models, work), state),
             folder=state / "runs",
+            draws=given.draws,
         )
 
     def run(self, number: int) -> None:
@@ -123,7 +126,7 @@ class Study:
 
     def level_reports(self) -> Iterator[LevelReport]:
         """What runs that are done say of levels, beside the truth."""
-        for one, draw in product(self.roster, range(failure_points.DRAWS)):
+        for one, draw in product(self.roster, range(self.draws)):
             path = self._levels(one, draw)
             if path.exists():
                 told = TransformSummary.model_validate_json(path.read_bytes()).severity
@@ -209,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with ended_by_signals(), processes as pool:
             _all(pool, training.teach, study.roster, 1)
             _all(pool, study.run, sorted(set(map(study.set_of, study.roster))), 1)
-            _all(pool, study.find_levels, range(failure_points.DRAWS), 1)
+            _all(pool, study.find_levels, range(study.draws), 1)
             _all(pool, study.truth.measure, study.base(), 12)
             _all(pool, study.truth.measure, study.claimed(), 4)
     report(study, given.out, given.note)
