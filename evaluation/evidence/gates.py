@@ -76,13 +76,13 @@ class FailurePointGate(Part):
     dataset: str
     candidate: str
     incumbent: str
+    operations: list[str]
     sources: int
     expected: list[GateOutcome]
     outcome: GateOutcome
     verdict: str
     tested: int
     states: dict[CellState, int]
-    needed: int | None
     cells: list[FailurePointCell]
 
 
@@ -92,7 +92,6 @@ class FailurePointGates(Part):
     side: int
     input: int
     seed: int
-    operations: list[str]
     gates: list[FailurePointGate]
     holds: bool
 
@@ -108,10 +107,11 @@ def _failure_points(found: FailurePointGates) -> list[str]:
         "candidate", "incumbent", "source images", "the gate", "cell", "the cell", "regression", "would tell",
     )  # fmt: skip
     return [
-        f"Two networks of the world, on scenes drawn at {found.side} pixels, each operation at five levels: "
-        "`tuned-256` is `sharp-256`, trained further on blurred images, and has a copy. The photographs "
-        "are those of `counterpose demo --photographs`, with two of its networks. A failure point's "
-        "regression is in shares of the levels. What would tell is a number of source images.", "",
+        f"Two networks of the world with an input of {found.input} pixels, on scenes drawn at {found.side}, "
+        "each operation at all its levels: `tuned-256` is `sharp-256`, trained further on images that are "
+        "blurred, noisy or covered, and has a copy. The photographs are those of `counterpose demo "
+        "--photographs`, with two of its networks. A failure point's regression is in shares of the levels. "
+        "What would tell is a number of source images like these.", "",
         *table(header, rows), "",
         *(f"- `{of.candidate}` against `{of.incumbent}`: {of.verdict}" for of in found.gates),
     ]  # fmt: skip

@@ -31,7 +31,6 @@ from counterpose_miniature.world.renderer import drawn
 from counterpose_miniature.world.seeds import VALIDATION, balanced_scenes
 from evaluation.gate.networks import COPY, INPUT, SHARP, TUNED, train
 
-OPERATIONS = ("gaussian-blur", "gaussian-noise", "occlusion-bottom")
 PER_CLASS = 50
 FIRST = 9_500_000
 """Where the scenes of the gates begin in the validation split."""
@@ -40,6 +39,11 @@ SIDE = 256
 log = logging.getLogger(__name__)
 
 WORLD, PHOTOGRAPHS = "scenes", "photographs"
+OPERATIONS = {
+    # A blur, and one level of what neither network saw.
+    WORLD: ("gaussian-blur", "greyscale"),
+    PHOTOGRAPHS: ("gaussian-blur", "motion-blur", "gaussian-noise", "darker", "occlusion-bottom"),
+}
 SMALL, LARGE = "efficientnet-lite0", "efficientnet-lite1"
 GATES: dict[str, list[tuple[str, str, tuple[GateOutcome, ...]]]] = {
     WORLD: [
@@ -67,7 +71,7 @@ def gated(client: Client, name: str, folder: Path) -> list[dict[str, Any]]:
         dataset=name,
         classifiers=[f"local:{GATES[name][0][1]}"],
         seed=SEED,
-        transforms={"operations": OPERATIONS, "severity": "grid"},
+        transforms={"operations": OPERATIONS[name], "severity": "grid"},
     )
     frozen = client.gates.freeze(run.wait().id)
     rows = []
@@ -84,13 +88,13 @@ def gated(client: Client, name: str, folder: Path) -> list[dict[str, Any]]:
             "dataset": name,
             "candidate": candidate,
             "incumbent": incumbent,
+            "operations": list(OPERATIONS[name]),
             "sources": frozen.sources,
             "expected": list(expected),
             "outcome": told.outcome,
             "verdict": told.verdict,
             "tested": told.tested,
             "states": dict(Counter(cell.state for cell in told.cells)),
-            "needed": max((cell.needed for cell in cells if cell.needed), default=None),
             "cells": [_told(each) for each in cells if each.change is None or FAILURE_POINT in each.change],
         }
         rows.append(row)
@@ -126,7 +130,6 @@ def figures(work: Path, photographs: Path | None) -> dict[str, Any]:
         "side": SIDE,
         "input": INPUT,
         "seed": SEED,
-        "operations": list(OPERATIONS),
         "gates": rows,
         "holds": holds,
     }
