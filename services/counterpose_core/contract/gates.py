@@ -197,8 +197,8 @@ class GateCell(ResponseBody):
     left_out: int
     """How many of them have no answer of one of the two classifiers."""
     needed: int | None = None
-    """About how many source images like these would pass, where the cell is inconclusive and the regression
-    itself is within the tolerance; else null."""
+    """About how many source images like these would tell, where the cell is inconclusive: that it passes or,
+    where the regression itself lies above the tolerance, that it fails; null where it is the tolerance."""
 
     @property
     def name(self) -> str:

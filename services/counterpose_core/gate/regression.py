@@ -106,10 +106,12 @@ def _decided(each: Regression, tolerance: float, p_adjusted: float) -> Decided:
 def units_needed(each: Regression, tolerance: float) -> int | None:
     """Return the number of units like these whose interval would end at the tolerance.
 
-    None where it ends below already, or where the estimate itself is not below the tolerance: then more
-    images are as likely to prove a regression. The width falls with the square root of the number.
+    Its upper end, or its lower one where the estimate lies above: then they prove the regression, or, being
+    corrected for, nearly do. None where the interval does not contain the tolerance, or the estimate is the
+    tolerance. The width falls with the square root of the number.
     """
-    mean, high = each.estimate.estimate, each.estimate.high
-    if mean is None or high is None or high <= tolerance or mean >= tolerance:
+    mean, low, high = each.estimate.estimate, each.estimate.low, each.estimate.high
+    if mean is None or low is None or high is None or not low <= tolerance < high or mean == tolerance:
         return None
-    return math.ceil(each.estimate.n * ((high - mean) / (tolerance - mean)) ** 2)
+    end = high if mean < tolerance else low
+    return math.ceil(each.estimate.n * ((end - mean) / (tolerance - mean)) ** 2)

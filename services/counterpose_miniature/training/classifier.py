@@ -135,8 +135,11 @@ def _loss(order: Order, model: nn.Module, scenes: list[Scene], images: np.ndarra
     return loss
 
 
-def save(model: nn.Module, architecture: str, folder: Path) -> None:
-    """Write config.json, model.safetensors (fp16) and class_map.json for timm's `local-dir:`."""
+def save(model: nn.Module, architecture: str, folder: Path, *, side: int = _SIDE) -> None:
+    """Write config.json, model.safetensors (fp16) and class_map.json for timm's `local-dir:`.
+
+    ``side`` is the input's, in pixels.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     classes = VALUES["object_class"]
     config = {
@@ -145,7 +148,7 @@ def save(model: nn.Module, architecture: str, folder: Path) -> None:
         "num_features": int(getattr(model, "num_features", 0)),
         "model_args": ARCHITECTURES[architecture],
         "pretrained_cfg": {
-            "input_size": [3, _SIDE, _SIDE],
+            "input_size": [3, side, side],
             "fixed_input_size": False,
             "interpolation": "bicubic",
             "crop_pct": 1.0,

@@ -26,15 +26,21 @@ _NOISE = 2.0 / 255.0
 def render(scene: Scene) -> np.ndarray:
     """Render a scene as uint8 [64, 64, 3]; the same scene always gives the same bytes."""
     nuisance = nuisance_of(scene.nuisance)
+    # Box-averaged from four times the size; the outlines are not smoothed otherwise.
+    image = np.asarray(drawn(scene).reduce(_REDUCTION), dtype=np.float32) / 255
+    image = weathered(stylised(image, scene.style, nuisance), scene.weather, nuisance)
+    noise = nuisance.generator(Stream.NOISE).standard_normal(image.shape, dtype=np.float32)
+    return np.asarray(np.rint(255 * np.clip(image + _NOISE * noise, 0.0, 1.0)), dtype=np.uint8)
+
+
+def drawn(scene: Scene) -> Image.Image:
+    """Draw a scene as an RGB image of 256 x 256, before style, weather and noise."""
+    nuisance = nuisance_of(scene.nuisance)
     canvas = background(scene.background, nuisance)
     if scene.companion != "none":
         COMPANIONS[scene.companion](_companion_brush(ImageDraw.Draw(canvas), nuisance))
     _draw_object(ImageDraw.Draw(canvas), scene, nuisance)
-    # Box-averaged from four times the size; the outlines are not smoothed otherwise.
-    image = np.asarray(canvas.reduce(_REDUCTION), dtype=np.float32) / 255
-    image = weathered(stylised(image, scene.style, nuisance), scene.weather, nuisance)
-    noise = nuisance.generator(Stream.NOISE).standard_normal(image.shape, dtype=np.float32)
-    return np.asarray(np.rint(255 * np.clip(image + _NOISE * noise, 0.0, 1.0)), dtype=np.uint8)
+    return canvas
 
 
 def object_mask(scene: Scene) -> np.ndarray:

@@ -12,7 +12,7 @@ import pytest
 from counterpose_core.contract.gates import TOLERANCE, GateOutcome
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.types import Estimate
-from evaluation.evidence.gates import GATE, GateFigures, gate_page
+from evaluation.evidence.gates import FAILURE_POINTS, GATE, FailurePointGates, GateFigures, gate_page
 from evaluation.gate import __main__ as command
 from evaluation.gate.miniature import MiniatureTrials
 from evaluation.gate.simulation import Candidate, Trials, gate, right_after, trials
@@ -81,6 +81,9 @@ def test_the_result_file_holds_and_its_page_says_so(tmp_path: Path) -> None:
     assert found.tolerance == TOLERANCE
     page = gate_page()
     assert f"On {found.asked_for} source images" in page
+    by_failure_point = FailurePointGates.model_validate_json(FAILURE_POINTS.read_bytes())
+    assert by_failure_point.holds
+    assert all(each.verdict in page for each in by_failure_point.gates)
     other = copy.deepcopy(json.loads(GATE.read_text(encoding="utf-8")))
     other["unknown"] = 1
     file = tmp_path / "gate.json"

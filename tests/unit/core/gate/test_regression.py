@@ -105,6 +105,13 @@ def test_the_images_that_are_needed_shrink_the_interval_to_the_tolerance() -> No
     assert units_needed(cell, 0.02) is None
 
 
+def test_above_the_tolerance_the_images_that_are_needed_prove_the_regression() -> None:
+    cell = Regression(Estimate(estimate=0.17, low=0.05, high=0.3, n=50), 0.2)
+    assert units_needed(cell, 0.1) == 147
+    # It lies above already: what is missing is Holm's correction, of which the width says nothing.
+    assert units_needed(cell, 0.04) is None
+
+
 def pair(change: str = "background", unit: str = "a", image: str = "1") -> FrozenPair:
     return FrozenPair(change, "plate", unit, "0" * 64, image * 64)
 
