@@ -41,7 +41,6 @@ class TransformChoice(RequestBody):
     size: int | None = Field(default=WORKING_SIZE, ge=SMALLEST_SIZE, le=LARGEST_SIZE)
     """Pixels of the longest side to which an image is reduced before anything is done to it; null for its
     own. No image is enlarged."""
-
     among: Among = "dataset"
     """Classes that a classifier may answer: the dataset's only, or all of its own besides."""
 
@@ -65,8 +64,7 @@ class TransformChoice(RequestBody):
     )
     """Loss of accuracy of which `severity` tells at which level it is reached."""
     least_loss: float = Field(default=LEAST_LOSS, ge=0.0, lt=1.0, exclude_if=lambda loss: loss == LEAST_LOSS)
-    """Loss of accuracy that an operation must be shown to exceed for a finding; 0 for any loss that is
-    shown."""
+    """Loss of accuracy that an operation must be shown to exceed for a finding; 0 for any that is shown."""
     pairs: Name | None = Field(default=None, exclude_if=lambda name: name is None)
     """Name of a dataset of pairs that were made elsewhere: their images stand in the place of operations, and
     nothing else is carried out. Null to carry out operations."""
