@@ -110,7 +110,7 @@ def _failure_points(found: FailurePointGates) -> list[str]:
         f"Two networks of the world with an input of {found.input} pixels, on scenes drawn at {found.side}, "
         "each operation at all its levels: `tuned-256` is `sharp-256`, trained further on images that are "
         "blurred, noisy or covered, and has a copy. The photographs are those of `counterpose demo "
-        "--photographs`, with two of its networks. A failure point's regression is in shares of the levels. "
+        "photographs`, with two of its networks. A failure point's regression is in shares of the levels. "
         "What would tell is a number of source images like these.", "",
         *table(header, rows), "",
         *(f"- `{of.candidate}` against `{of.incumbent}`: {of.verdict}" for of in found.gates),

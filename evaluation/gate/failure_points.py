@@ -4,7 +4,7 @@
 
 Trains both networks from their checkpoints on (some minutes of a core), draws scenes of the world at 256
 pixels, and gates each network against the other, and the tuned one against its copy. With ``--photographs``,
-the state folder of `counterpose demo --photographs`, two of that demo's networks are gated on its few images,
+the state folder of `counterpose demo photographs`, two of that demo's networks are gated on its few images,
 too. Ends with 1 if a gate comes out otherwise than it must.
 """
 
@@ -139,7 +139,7 @@ def main() -> int:
     """Measure, write the result file, and return whether a gate came out otherwise than it must."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder of networks, images and the stack")
-    parser.add_argument("--photographs", type=Path, help="state folder of `counterpose demo --photographs`")
+    parser.add_argument("--photographs", type=Path, help="state folder of `counterpose demo photographs`")
     parser.add_argument("--out", type=Path, required=True, help="result file")
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO)
