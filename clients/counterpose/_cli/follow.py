@@ -28,7 +28,7 @@ class Output:
     """Where a run's results go.
 
     Raises:
-        InvalidRequest: the report cannot be written there.
+        InvalidRequest: the report cannot be written there, or the command will not see the run's end.
     """
 
     report: Path | None
@@ -36,7 +36,17 @@ class Output:
     detach: bool = False
 
     def __post_init__(self) -> None:
-        check_writable(self.report)
+        self.check(self.report)
+
+    def check(self, *files: Path | None) -> None:
+        """Reject files of the run's end that cannot be written; raises as the class does."""
+        check_writable(*files)
+        late = next((file for file in files if file is not None), None)
+        if self.detach and late is not None:
+            raise InvalidRequest(
+                f"--detach leaves before the run ends, so {str(late)!r} would not be written; leave out one "
+                "of both, or write the report later with `counterpose report`"
+            )
 
 
 def _writes_nothing(_: object, __: ExitCode) -> None:

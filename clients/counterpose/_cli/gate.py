@@ -19,7 +19,7 @@ from counterpose._cli.kinds import RunsOfKind
 from counterpose._cli.options import AsJson, Classifiers, OneRun, Url
 from counterpose._cli.outcomes import exit_for_gate
 from counterpose._cli.tables import unless_empty
-from counterpose._cli.terminal import check_writable, connected, show, write_file
+from counterpose._cli.terminal import connected, show, write_file
 from counterpose._sync.client import Client
 from counterpose_core.contract.gates import GateCreate, GateSummary, RegressionSet
 from counterpose_core.contract.runs import Run
@@ -81,7 +81,7 @@ def gate(
 
     The exit code, the printed verdict and the JUnit file say the same.
     """
-    check_writable(junit, markdown)
+    output.check(junit, markdown)
     frozen = baseline_of(client, baseline)
     serve_and_follow(
         client,

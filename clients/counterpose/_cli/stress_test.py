@@ -49,7 +49,7 @@ from counterpose._cli.outcomes import DropLimit
 from counterpose._cli.prove import MoreImages
 from counterpose._cli.stack import require_suite
 from counterpose._cli.tables import Table, counts_text
-from counterpose._cli.terminal import check_writable, print_note, show, write_file
+from counterpose._cli.terminal import print_note, show, write_file
 from counterpose._python_function.function import PREFIX
 from counterpose._sync.client import Client
 from counterpose._sync.stress_tests import StressTest
@@ -211,7 +211,7 @@ def stress_test(
     client: Client,
 ) -> None:
     """Stress-test classifiers on a dataset (LANCE)."""
-    check_writable(junit)
+    output.check(junit)
     limit_of_drop = drop_limit(max_drop, strict, junit)
     own = own_texts(captions, names)
     # The whole request is checked before a folder is uploaded: a mistake must leave nothing behind.

@@ -182,6 +182,15 @@ def test_an_interrupt_before_the_run_exists_is_130_too(play: Play, monkeypatch: 
     assert "counterpose wait" not in shown.stderr
 
 
+@pytest.mark.parametrize(
+    "words", [("--report", "a.html"), ("--max-drop", "0.1", "--junit", "a.xml")], ids=["report", "junit"]
+)
+def test_a_file_of_the_end_is_not_promised_by_a_command_that_leaves(words: tuple[str, ...]) -> None:
+    shown = stress_test(*words, "--detach")
+    assert shown.exit_code == ExitCode.USAGE
+    assert f"--detach leaves before the run ends, so {words[-1]!r} would not be written" in shown.stderr
+
+
 def test_detach_prints_the_id_of_the_run_and_exits(play: Play) -> None:
     script = play(run_answer())
     shown = stress_test("--detach")
