@@ -112,11 +112,7 @@ def _path(record: Record, inventory: Inventory, taken: Counter[str]) -> str:
 
 
 def _marked(
-    ref: str,
-    row: dict[str, object],
-    store: Store,
-    record: Record,
-    credentials: Credentials | None,
+    ref: str, row: dict[str, object], store: Store, record: Record, credentials: Credentials | None
 ) -> bytes:
     # In ASCII, as some readers support nothing else in a text chunk.
     provenance = {"artifact": ref, "counterpose-provenance": json.dumps(row, allow_nan=False)}

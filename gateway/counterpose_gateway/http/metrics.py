@@ -81,10 +81,7 @@ class Metrics:
         self.observe(method, "none", RateLimited.status, 0.0)
 
     def exposition(
-        self,
-        measured: Measurements,
-        circuits: Mapping[str, CircuitState],
-        store: StoreUse | None = None,
+        self, measured: Measurements, circuits: Mapping[str, CircuitState], store: StoreUse | None = None
     ) -> bytes:
         """Return all series in Prometheus' text format; ``measured`` is what the ledger knows."""
         self._stages.measured = measured

@@ -134,11 +134,7 @@ def _uploaded(uploads: Sequence[SourceUpload]) -> Iterator[RawSource]:
 
 
 def add_uploads(
-    name: str,
-    uploads: Sequence[SourceUpload],
-    ledger: Ledger,
-    store: BlobStore,
-    quotas: Quotas | None = None,
+    name: str, uploads: Sequence[SourceUpload], ledger: Ledger, store: BlobStore, quotas: Quotas | None = None
 ) -> SourcesAdded:
     """Take uploads into a dataset; the answer names each refused one.
 

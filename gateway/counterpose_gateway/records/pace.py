@@ -54,10 +54,7 @@ def never() -> bool:
 
 
 def in_chunks(
-    step: Callable[[int], tuple[int, float]],
-    most: int | None = None,
-    *,
-    stopped: Callable[[], bool] = never,
+    step: Callable[[int], tuple[int, float]], most: int | None = None, *, stopped: Callable[[], bool] = never
 ) -> int:
     """Call ``step`` with a number of rows until it changes fewer; return how many were changed in all.
 

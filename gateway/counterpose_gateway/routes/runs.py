@@ -248,9 +248,7 @@ def resume_run(run_id: RunId, context: Context, body: RunResume | None = None) -
 
 
 @router.get(
-    "/events",
-    response_class=EventSourceResponse,
-    responses={200: {"content": {"text/event-stream": {}}}},
+    "/events", response_class=EventSourceResponse, responses={200: {"content": {"text/event-stream": {}}}}
 )
 async def follow_run(
     run_id: RunId, context: Context, last_event_id: LastEventId = None

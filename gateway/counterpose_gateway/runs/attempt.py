@@ -16,13 +16,7 @@ from functools import partial
 from typing import TypeVar
 
 from counterpose_core.contract.runs import Provenance
-from counterpose_core.errors import (
-    BackendUnavailable,
-    Cancelled,
-    CounterposeError,
-    InternalError,
-    LeaseLost,
-)
+from counterpose_core.errors import BackendUnavailable, Cancelled, CounterposeError, InternalError, LeaseLost
 from counterpose_core.types import ItemKind
 from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.records.outcomes import Done, Failed, Filtered, Outcome

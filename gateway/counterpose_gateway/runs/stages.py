@@ -79,12 +79,7 @@ def next_stage(run: Run, results: StageResults) -> StagePlan | None:
 
 
 def plan_stage(
-    leased: LeasedStage,
-    next_stage: NextStage,
-    shape: type[RunItem[Any]],
-    ledger: Ledger,
-    *,
-    most_items: int,
+    leased: LeasedStage, next_stage: NextStage, shape: type[RunItem[Any]], ledger: Ledger, *, most_items: int
 ) -> None:
     """Ask the run's method for the next stage and store it, or end the run.
 

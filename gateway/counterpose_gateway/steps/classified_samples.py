@@ -54,10 +54,7 @@ async def measure_label(calls: Calls, drafts: Sequence[SampleDraft]) -> list[Sam
         return []
     captions = [object_caption(drafts[0].item.label)]
     embedded, (text,) = await together(
-        [
-            embed_images(calls, [draft.image for draft in drafts]),
-            embed_texts(calls, captions),
-        ]
+        [embed_images(calls, [draft.image for draft in drafts]), embed_texts(calls, captions)]
     )
     caption = unit_vector(text)
     measured: list[SampleDraft] = []

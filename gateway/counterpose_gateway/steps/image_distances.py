@@ -51,9 +51,7 @@ def image_distances(
         floor=distances(*halves(originals, floor), floor),
         rows={
             name: distances(
-                originals,
-                of_set(name, features),
-                np.random.default_rng(derive_seed(seed, "distances", name)),
+                originals, of_set(name, features), np.random.default_rng(derive_seed(seed, "distances", name))
             )
             for name, features in sets.items()
             if features

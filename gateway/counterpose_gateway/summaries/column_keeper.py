@@ -53,11 +53,7 @@ class ColumnKeeper:
     """
 
     def __init__(
-        self,
-        runs: Runs,
-        methods: Mapping[str, AnyMethod],
-        joined: JoinedWork,
-        folder: ColumnFolder,
+        self, runs: Runs, methods: Mapping[str, AnyMethod], joined: JoinedWork, folder: ColumnFolder
     ) -> None:
         self._runs = runs
         self._methods = methods

@@ -71,10 +71,7 @@ class ShownItem:
         if not isinstance(result, ItemResult):
             return None
         edited = result.edited_caption
-        return (
-            mark(result.caption, result.removed),
-            None if edited is None else mark(edited, result.added),
-        )
+        return (mark(result.caption, result.removed), None if edited is None else mark(edited, result.added))
 
     @property
     def predictions(self) -> list[tuple[str, PredictionPair | None, PredictionPair | None]]:

@@ -182,9 +182,7 @@ def operation_tests(
     return {
         key: [
             replace(
-                test,
-                shown=at >= len(tests) - shown[key],
-                real=at >= len(tests) - max(shown[key], real[key]),
+                test, shown=at >= len(tests) - shown[key], real=at >= len(tests) - max(shown[key], real[key])
             )
             for at, test in enumerate(tests)
         ]

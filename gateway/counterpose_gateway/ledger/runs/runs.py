@@ -28,11 +28,7 @@ CREATOR_SECONDS = 30.0
 _runs = schema.runs.c
 _NAMED_AT_ONCE = 500
 
-_RESTS = {
-    "cancelling": changes.cancel_rest,
-    "resuming": changes.resume_rest,
-    "deleting": changes.delete_rest,
-}
+_RESTS = {"cancelling": changes.cancel_rest, "resuming": changes.resume_rest, "deleting": changes.delete_rest}
 """What goes on with a run, by the state that it is left in."""
 
 _logger = logging.getLogger(__name__)

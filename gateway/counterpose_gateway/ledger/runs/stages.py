@@ -217,11 +217,7 @@ class Stages:
         return [key for key in keys if counted[key] > 1]
 
     def _waiting(
-        self,
-        connection: Connection,
-        kinds: Collection[str],
-        first_of: Collection[str],
-        run_id: str | None,
+        self, connection: Connection, kinds: Collection[str], first_of: Collection[str], run_id: str | None
     ) -> str | None:
         # As text, not as parameters: SQLite uses a partial index only if it sees the index's own condition.
         wanted = [

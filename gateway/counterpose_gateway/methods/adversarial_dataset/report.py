@@ -22,10 +22,5 @@ def render(summary: AdversarialDatasetSummary, run: Run, read_image: Callable[[s
         for each in summary.shown
     ]
     captions = sorted(summary.captions, key=lambda each: (-each.kept, each.number))
-    context = {
-        "summary": summary,
-        "run": run,
-        "shown": shown,
-        "captions": captions[:_SHOWN_CAPTIONS],
-    }
+    context = {"summary": summary, "run": run, "shown": shown, "captions": captions[:_SHOWN_CAPTIONS]}
     return TEMPLATES.get_template("adversarial_dataset/report.html.j2").render(context, images=album.images)

@@ -7,12 +7,7 @@ from dataclasses import dataclass
 
 from counterpose_core.bug_hunt.descriptions import named_label, other_classes
 from counterpose_core.bug_hunt.parts import beside
-from counterpose_core.contract.bug_hunts import (
-    BugHuntConfig,
-    BugHuntCreate,
-    HuntInstruction,
-    HuntShares,
-)
+from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction, HuntShares
 from counterpose_core.contract.editor import GenerateItem, GenerationPreset
 from counterpose_core.errors import InvalidRequest, PromptTooLong, RequestError
 from counterpose_core.text.class_prompts import LONGEST_PROMPT

@@ -121,9 +121,6 @@ def _tree(node: SearchNode, nodes: Sequence[SearchNode], album: Album, run: str)
 
 def _images(images: Sequence[BugImage], album: Album, run: str) -> Shown:
     return [
-        (
-            each.answer,
-            album.generated(each.image, run=run, item=each.item, source_type=GENERATED_SOURCE_TYPE),
-        )
+        (each.answer, album.generated(each.image, run=run, item=each.item, source_type=GENERATED_SOURCE_TYPE))
         for each in images
     ]

@@ -49,10 +49,7 @@ class ShownClass:
 
 
 def render(
-    summary: DatasetInterfaceSummary,
-    run: Run,
-    items: Iterable[TokenItem],
-    image: Callable[[str], bytes],
+    summary: DatasetInterfaceSummary, run: Run, items: Iterable[TokenItem], image: Callable[[str], bytes]
 ) -> str:
     """Write the report; ``image`` returns the bytes of an image, or of a list of them, by its reference."""
     album = Album(image, longest=_THUMBNAIL)

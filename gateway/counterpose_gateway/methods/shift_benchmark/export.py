@@ -28,11 +28,7 @@ def export(
 
 
 def benchmark_records(
-    summary: ShiftBenchmarkSummary,
-    items: Iterable[ImageItem],
-    *,
-    dropped: bool = False,
-    found: bool = False,
+    summary: ShiftBenchmarkSummary, items: Iterable[ImageItem], *, dropped: bool = False, found: bool = False
 ) -> Iterator[Record]:
     """Yield a record for each generated image that the summary's thresholds keep.
 

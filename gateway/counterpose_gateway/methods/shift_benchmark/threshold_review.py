@@ -180,11 +180,7 @@ def decision_of(seen: ShiftImages, body: ShiftThresholdSet, now: dt.datetime) ->
 
 
 def _accepted(
-    seen: ShiftImages,
-    author: str,
-    now: dt.datetime,
-    percentile: float | None,
-    threshold: float | None,
+    seen: ShiftImages, author: str, now: dt.datetime, percentile: float | None, threshold: float | None
 ) -> ShiftDecision:
     return ShiftDecision(
         shift=seen.shift.name,

@@ -13,11 +13,7 @@ from counterpose_core.contract.proofs import OperationProof, ProofCreate
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.severity import STATED_LOSS
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
-from counterpose_core.contract.transforms import (
-    ClassFinding,
-    OperationFigure,
-    TransformChoice,
-)
+from counterpose_core.contract.transforms import ClassFinding, OperationFigure, TransformChoice
 from counterpose_core.errors import (
     ClassMapMismatch,
     DatasetEmpty,
@@ -35,10 +31,7 @@ from counterpose_gateway.methods.stress_test.summary.joined_runs import proving_
 from counterpose_gateway.methods.stress_test.transforms.fresh_images import fresh_images
 from counterpose_gateway.methods.stress_test.transforms.given import GivenChange
 from counterpose_gateway.methods.stress_test.transforms.plan import second_of
-from counterpose_gateway.methods.stress_test.transforms.proof_summary import (
-    JoinedOperation,
-    joined_operation,
-)
+from counterpose_gateway.methods.stress_test.transforms.proof_summary import JoinedOperation, joined_operation
 from counterpose_gateway.records.items import Plan
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.seeds import derive_seed
@@ -216,10 +209,7 @@ def _finding(proof: OperationProof, found: OperationFigure | ClassFinding, words
         flipped=level.lost,
         of=found.images,
         screened=Screened(
-            loss=level.loss.estimate or 0.0,
-            n_sources=level.loss.n,
-            n_images=found.images,
-            flipped=level.lost,
+            loss=level.loss.estimate or 0.0, n_sources=level.loss.n, n_images=found.images, flipped=level.lost
         ),
         confirmed=None,
         pairs=[],

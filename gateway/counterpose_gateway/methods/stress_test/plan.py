@@ -18,12 +18,7 @@ from counterpose_core.contract.stress_tests import (
     StressTestCreate,
     TextThresholds,
 )
-from counterpose_core.errors import (
-    ClassMapMismatch,
-    DatasetEmpty,
-    InternalError,
-    InvalidRequest,
-)
+from counterpose_core.errors import ClassMapMismatch, DatasetEmpty, InternalError, InvalidRequest
 from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_core.suite import Suite
 from counterpose_core.text.near_names import did_you_mean

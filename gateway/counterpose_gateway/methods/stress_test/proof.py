@@ -55,11 +55,7 @@ from counterpose_gateway.methods.stress_test.transforms.proof_summary import Joi
 from counterpose_gateway.records.items import Plan
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.context import RunContext
-from counterpose_gateway.runs.submission import (
-    require_quota,
-    submit_planned,
-    without_functions,
-)
+from counterpose_gateway.runs.submission import require_quota, submit_planned, without_functions
 from counterpose_gateway.services.functions import with_functions
 from counterpose_gateway.steps.classifiers import check_classifiers
 from counterpose_gateway.summaries.summaries import summary_of

@@ -25,12 +25,7 @@ def render(summary: TransferSummary, run: Run, read_image: Callable[[str], bytes
     rows: dict[str, list[tuple[TransferCell, int]]] = {}
     for cell in summary.cells:
         rows.setdefault(cell.row, []).append((cell, level_of(cell)))
-    context = {
-        "summary": summary,
-        "run": run,
-        "shown": shown,
-        "rows": rows,
-    }
+    context = {"summary": summary, "run": run, "shown": shown, "rows": rows}
     return TEMPLATES.get_template("transfer/report.html.j2").render(context, images=album.images)
 
 

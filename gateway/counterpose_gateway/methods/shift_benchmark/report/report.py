@@ -79,10 +79,7 @@ class ShownSource:
 
 
 def render(
-    summary: ShiftBenchmarkSummary,
-    run: Run,
-    items: Iterable[ImageItem],
-    image: Callable[[str], bytes],
+    summary: ShiftBenchmarkSummary, run: Run, items: Iterable[ImageItem], image: Callable[[str], bytes]
 ) -> str:
     """Write the report; ``image`` returns the bytes of an image by its reference.
 

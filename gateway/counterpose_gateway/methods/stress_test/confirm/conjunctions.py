@@ -7,21 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from counterpose_core.blobs import cache_key
-from counterpose_core.contract.confirmation import (
-    Condition as NamedCondition,
-)
-from counterpose_core.contract.confirmation import (
-    ConjunctionPart,
-    Instruction,
-    ShownConditions,
-    Wording,
-)
+from counterpose_core.contract.confirmation import Condition as NamedCondition
+from counterpose_core.contract.confirmation import ConjunctionPart, Instruction, ShownConditions, Wording
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_core.stress_test.confirmation import (
-    LEAST_REDRAWN,
-    LOOK_PAIRS,
-    MOST_DRAWS,
-)
+from counterpose_core.stress_test.confirmation import LEAST_REDRAWN, LOOK_PAIRS, MOST_DRAWS
 from counterpose_core.stress_test.conjunctions import Conjunction, chosen_conjunctions
 from counterpose_core.stress_test.screening import MOST_REDRAWN as MOST_HYPOTHESES
 from counterpose_core.stress_test.screening import has_plenty

@@ -9,12 +9,7 @@ from dataclasses import dataclass, replace
 from counterpose_core.contract.confirmation import Wording
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_core.stress_test.confirmation import (
-    LOOK_PAIRS,
-    MOST_PAIRS,
-    MOST_REDRAWN_PAIRS,
-    is_futile,
-)
+from counterpose_core.stress_test.confirmation import LOOK_PAIRS, MOST_PAIRS, MOST_REDRAWN_PAIRS, is_futile
 from counterpose_core.stress_test.item_counts import LAST_STAGE
 from counterpose_core.stress_test.screening import (
     LEAST_LOSS,
@@ -167,11 +162,7 @@ def _to_go_on_with(config: StressTestConfig, seen: SeenItems) -> list[Wanted]:
 
 
 def _more(
-    each: ChosenChange,
-    groups: Groups,
-    sources: CaptionedSources,
-    seen: SeenItems,
-    placebos: Placebos,
+    each: ChosenChange, groups: Groups, sources: CaptionedSources, seen: SeenItems, placebos: Placebos
 ) -> Wanted:
     whole = len([edit for edit in each.edits if edit.done and edit.place in placebos])
     used = {(edit.unit, edit.place[1]) for edit in each.edits}

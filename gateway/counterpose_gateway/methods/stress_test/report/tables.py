@@ -128,9 +128,7 @@ def kind_rows(summary: StressTestSummary) -> list[HeatRow]:
     """Points of confidence in the true class that each kind of change costs, then the controls."""
     kinds = [
         HeatRow(
-            kind,
-            "",
-            {name: _kind_cell(model.edit_types.get(kind)) for name, model in summary.models.items()},
+            kind, "", {name: _kind_cell(model.edit_types.get(kind)) for name, model in summary.models.items()}
         )
         for kind in summary.edit_types
     ]

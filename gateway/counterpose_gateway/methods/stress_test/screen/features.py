@@ -59,9 +59,7 @@ async def record_features(calls: Calls, source: LeasedItem, drafts: Sequence[Dra
 
 
 async def _measured(
-    call: Callable[[list[str]], Awaitable[list[Outcome[T]]]],
-    names: Iterable[str],
-    read: Callable[[T], V],
+    call: Callable[[list[str]], Awaitable[list[Outcome[T]]]], names: Iterable[str], read: Callable[[T], V]
 ) -> dict[str, V]:
     """Ask about each name once; names without an answer are left out."""
     asked = list(dict.fromkeys(name for name in names if name))

@@ -8,20 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from counterpose_core.contract.confirmation import ConfirmationSummary, Wording
-from counterpose_core.contract.findings import (
-    Confirmed,
-    Finding,
-    FindingState,
-)
+from counterpose_core.contract.findings import Confirmed, Finding, FindingState
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_core.stress_test.confirmation import (
-    MARGIN,
-    ConfirmationTest,
-    confirm,
-    is_futile,
-    mean_loss,
-)
+from counterpose_core.stress_test.confirmation import MARGIN, ConfirmationTest, confirm, is_futile, mean_loss
 from counterpose_core.stress_test.decisions import settle_zero, zero_ruled_out
 from counterpose_core.stress_test.screening import LEAST_LOSS, LEVEL, WordingKey, rank_candidates, wording_key
 from counterpose_core.types import FINAL_RUN_STATES, Estimate
@@ -39,10 +29,7 @@ from counterpose_gateway.methods.stress_test.observations.fresh_pairs import (
     suspicions,
 )
 from counterpose_gateway.methods.stress_test.observations.observations import Observation, Place
-from counterpose_gateway.methods.stress_test.observations.observed_items import (
-    ObservedItems,
-    ScreenedGroup,
-)
+from counterpose_gateway.methods.stress_test.observations.observed_items import ObservedItems, ScreenedGroup
 from counterpose_gateway.methods.stress_test.summary.conjunction_drafts import (
     conjunction_draft,
     figure_of_conjunction,

@@ -64,10 +64,7 @@ def _worst_first(insights: Sequence[Insight]) -> list[Insight]:
 
 
 def _of_classifier(
-    classifier: str,
-    groups: Mapping[str, Group],
-    hypotheses: Hypotheses,
-    estimator: LanceEstimator,
+    classifier: str, groups: Mapping[str, Group], hypotheses: Hypotheses, estimator: LanceEstimator
 ) -> list[Insight]:
     significant = {
         groups[figure].pattern
@@ -95,12 +92,7 @@ def _tested(
     return delta_p, hypotheses.tested(figure, delta_p)
 
 
-def _insight(
-    classifier: str,
-    group: Group,
-    hypotheses: Hypotheses,
-    estimator: LanceEstimator,
-) -> Insight:
+def _insight(classifier: str, group: Group, hypotheses: Hypotheses, estimator: LanceEstimator) -> Insight:
     figure = _figure(classifier, group)
     delta_p, tested = _tested(figure, group, hypotheses, estimator)
     return Insight(

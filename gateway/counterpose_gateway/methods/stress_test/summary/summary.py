@@ -46,11 +46,7 @@ from counterpose_gateway.summaries.accounting import ends_of, wall_seconds
 from counterpose_gateway.summaries.columns import NONE
 
 SECTIONS: Mapping[str, Callable[[ItemColumns, LanceEstimator], Any]] = MappingProxyType(
-    {
-        "failure_modes": count_failure_modes,
-        "realism": summarize_realism,
-        "perplexity": summarize_perplexity,
-    }
+    {"failure_modes": count_failure_modes, "realism": summarize_realism, "perplexity": summarize_perplexity}
 )
 """Field of the summary → what computes it; the template of its name in ``stress_test/sections`` renders it.
 

@@ -12,12 +12,7 @@ from counterpose_core.contract.runs import ItemResult, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.contract.transforms import TransformPlan
 from counterpose_core.errors import InternalError
-from counterpose_core.stress_test.severity.curves import (
-    LevelAnswers,
-    Monotonicity,
-    is_decided,
-    monotonicity,
-)
+from counterpose_core.stress_test.severity.curves import LevelAnswers, Monotonicity, is_decided, monotonicity
 from counterpose_core.stress_test.severity.draw import Share, claimed_level
 from counterpose_core.transforms.table import Operation
 from counterpose_core.types import ItemState
