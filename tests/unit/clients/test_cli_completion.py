@@ -120,7 +120,7 @@ def test_the_options_of_a_stress_test_have_four_headings() -> None:
     assert {"--classifier", "--limit", "--dry-run", "--seed", "--url"} <= found["Run"]
     assert {"--edit-type", "--edit", "--preset"} <= found["Edits"]
     assert {"--confirm", "--threshold", "--max-drop", "--strict"} <= found["Statistics"]
-    assert found["Output"] == {"--report", "--detach", "--json"}
+    assert found["Output"] == {"--report", "--detach", "--json", "--junit"}
 
 
 def test_every_option_of_a_long_command_has_a_heading_and_a_short_command_has_none() -> None:
