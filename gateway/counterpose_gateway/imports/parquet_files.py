@@ -98,7 +98,8 @@ def _batches(file: Any, path: str, groups: list[int], columns: list[str]) -> Ite
     try:
         # One row at a time: in a file of 2 kB, 64 rows may share one value of 20 MB, and each is a copy.
         yield from file.iter_batches(batch_size=1, row_groups=groups, columns=columns)
-    except arrow.ArrowInvalid as error:
+    except (arrow.ArrowInvalid, OSError) as error:
+        _require_of_arrow(error)
         raise ShardUnreadable(f"the shard {path!r} is damaged: {error}") from error
 
 
@@ -138,8 +139,15 @@ def _parquet_file(opened: IO[bytes], path: str) -> Any:
     try:
         # By pages: a row group of photographs may have a gigabyte.
         return parquet.ParquetFile(opened, buffer_size=BUFFER, pre_buffer=False)
-    except arrow.ArrowInvalid as error:
+    except (arrow.ArrowInvalid, OSError) as error:
+        _require_of_arrow(error)
         raise ShardUnreadable(f"the shard {path!r} is no Parquet file: {error}") from error
+
+
+def _require_of_arrow(error: Exception) -> None:
+    """Raise what storage raised: of a damaged footer or page, Arrow's OSError has no number."""
+    if isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None):
+        raise error
 
 
 def _arrow(path: str) -> tuple[ModuleType, ModuleType]:
@@ -173,8 +181,8 @@ def _features(file: Any) -> dict[str, Any]:
     """Return what `datasets` noted of each column."""
     noted = (file.schema_arrow.metadata or {}).get(b"huggingface")
     try:
-        features = json.loads(noted)["info"]["features"] if noted else {}
-    except (ValueError, KeyError, TypeError):
+        features = dict(json.loads(noted)["info"]["features"] if noted else {})
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     return {name: told for name, told in features.items() if isinstance(told, dict)}
 

@@ -14,6 +14,7 @@ import json
 import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import IO
@@ -161,8 +162,8 @@ def read_tar(
     shard = path.rpartition("/")[2]
     gathered: _Gathered | None = None
     try:
-        with tarfile.open(fileobj=opened, mode="r|", tarinfo=_Member) as tar:
-            while (member := tar.next()) is not None:
+        with _opened(opened) as tar:
+            while (member := _next(tar)) is not None:
                 # The library keeps every member that it has met.
                 tar.members.clear()  # type: ignore[attr-defined]
                 # It would walk to where a member is said to end, past the file's own end too.
@@ -186,6 +187,25 @@ def read_tar(
         raise ShardUnreadable(f"the shard {path!r} is no whole tar: {error}") from error
     if gathered is not None:
         yield _sample(gathered, shard, names, label_key, end)
+
+
+@contextmanager
+def _headers_read() -> Iterator[None]:
+    """Call it a fault of the tar where the library fails on a header, as on a map of letters."""
+    try:
+        yield
+    except (ValueError, IndexError, KeyError) as error:
+        raise tarfile.ReadError(f"a header cannot be read ({error})") from error
+
+
+def _opened(file: IO[bytes]) -> tarfile.TarFile:
+    with _headers_read():
+        return tarfile.open(fileobj=file, mode="r|", tarinfo=_Member)
+
+
+def _next(tar: tarfile.TarFile) -> tarfile.TarInfo | None:
+    with _headers_read():
+        return tar.next()
 
 
 def _sample(

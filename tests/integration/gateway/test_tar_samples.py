@@ -275,3 +275,51 @@ def test_names_of_a_billion_parquet_files_are_not_listed_first() -> None:
     request = ImportCreate(url="memory://{0..999999999}.parquet")
     shards = parquet_files.find_shards(request.url, request, Storage([]), 1)
     assert next(shards).path == "memory://1.parquet"
+
+
+@pytest.mark.parametrize(
+    "features", [b"[" * 100_000, b'{"info": {"features": [1]}}', b'{"info": {"features": "ab"}}']
+)
+def test_what_the_datasets_library_notes_is_passed_over_where_it_is_of_another_form(features: bytes) -> None:
+    table = pyarrow.table({"image": [png(1)], "label": ["cat"]}).replace_schema_metadata(
+        {"huggingface": features}
+    )
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(table, buffer)
+    [sample] = parquet_files.read_parquet(
+        io.BytesIO(buffer.getvalue()), 0, "a.parquet", None, ImportCreate(url="memory://a.parquet")
+    )
+    assert not isinstance(sample.source, RejectedSource)
+
+
+def test_a_parquet_file_with_a_damaged_footer_is_unreadable() -> None:
+    file = bytearray(parquet_of(2, png(1)))
+    length = int.from_bytes(file[-8:-4], "little")
+    file[-8 - length : -8] = b"\xff" * length
+    with pytest.raises(ShardUnreadable, match="is no Parquet file"):
+        list(parquet_files.read_parquet(
+            io.BytesIO(file), 0, "a.parquet", ["cat"], ImportCreate(url="memory://a.parquet")
+        ))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"GNU.sparse.map": "a,b", "GNU.sparse.size": "1"},
+        {"GNU.sparse.size": "x"},
+        {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "1"},
+        {"size": "x"},
+    ],
+)
+def test_a_sparse_header_that_cannot_be_read_makes_the_shard_unreadable(headers: dict[str, str]) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as written:
+        member = tarfile.TarInfo("1.txt")
+        member.pax_headers = headers
+        member.size = 512
+        written.addfile(member, io.BytesIO(b"map" * 200))
+    try:
+        samples = list(read_tar(io.BytesIO(buffer.getvalue()), 0, "s.tar", ["cat"], "label"))
+    except ShardUnreadable:
+        return
+    assert all(isinstance(each.source, RejectedSource) for each in samples)
