@@ -166,18 +166,14 @@ def read_tar(
             while (member := _next(tar)) is not None:
                 # The library keeps every member that it has met.
                 tar.members.clear()  # type: ignore[attr-defined]
-                # It would walk to where a member is said to end, past the file's own end too.
-                if start + tar.offset >= length + tarfile.BLOCKSIZE:
-                    raise ShardUnreadable(
-                        f"the shard {path!r} ends before its member {member.name!r} of {member.size} bytes "
-                        "does; write the shard anew"
-                    )
-                if member.isdir() or any(map(is_hidden, PurePosixPath(member.name).parts)):
-                    continue
+                is_passed_over = member.isdir() or any(map(is_hidden, PurePosixPath(member.name).parts))
                 key, ending = _key(member.name)
-                if gathered is not None and gathered.key != key:
+                if gathered is not None and gathered.key != key and not is_passed_over:
                     yield _sample(gathered, shard, names, label_key, start + member.offset)
                     gathered = None
+                _require_inside(member, start + tar.offset, length, path)
+                if is_passed_over:
+                    continue
                 gathered = gathered or _Gathered(key)
                 _gather(gathered, tar, member, ending, shard)
             end = start + tar.offset
@@ -196,6 +192,15 @@ def _headers_read() -> Iterator[None]:
         yield
     except (ValueError, IndexError, KeyError) as error:
         raise tarfile.ReadError(f"a header cannot be read ({error})") from error
+
+
+def _require_inside(member: tarfile.TarInfo, end: int, length: int, path: str) -> None:
+    """Refuse a member that is said to end behind the file: the library would walk there all the same."""
+    if end >= length + tarfile.BLOCKSIZE:
+        raise ShardUnreadable(
+            f"the shard {path!r} ends before its member {member.name!r} of {member.size} bytes does; write "
+            "the shard anew"
+        )
 
 
 def _opened(file: IO[bytes]) -> tarfile.TarFile:
