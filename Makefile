@@ -217,7 +217,7 @@ docs: $(STAMP) system ## build the documentation site into build/site; fail on a
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q docs/test_search.py
 
 tutorials: $(STAMP) ## run the tutorials' programs, and the page on photographs, on their own services and gateway
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest docs/test_tutorials.py --durations=5
+	OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest docs/test_tutorials.py --durations=5
 
 up: $(STAMP) ## start services and gateway on 127.0.0.1:8080 and leave them running
 	$(BIN)/counterpose up --state $(STATE)
