@@ -14,7 +14,7 @@ from counterpose._cli.terminal import exit_on_error, print_note, print_result
 from counterpose._datasets import own_editor
 
 EXAMPLES = examples(
-    "counterpose make-pairs photos/ --editor py:fog:edit --change 'in fog' --level 1 --level 3 --out foggy/"
+    "counterpose make-pairs photos/ --editor py:fogs:edit --change 'in fog' --level 1 --level 3 --out foggy/"
 )
 
 

@@ -59,9 +59,10 @@ class LevelOfLoss(ResponseBody):
         points = f"a loss of {100 * self.loss:.0f} points"
         if self.low is None:
             return f"{points} is not reached within the levels"
+        if self.level is None:
+            return f"{points} is not reached, or from level {self.low:.1f} on"
         end = "beyond the levels" if self.high is None else f"{self.high:.1f}"
-        at = "not within the levels" if self.level is None else f"at level {self.level:.1f}"
-        return f"{points}: {at} ({self.low:.1f} to {end})"
+        return f"{points}: at level {self.level:.1f} ({self.low:.1f} to {end})"
 
 
 class MonotonicityFigure(ResponseBody):

@@ -83,7 +83,9 @@ class EditTypeSummary(Tested):
             return ""
         if min(beyond.estimate, -change) < LEAST_SHOWN:
             return f"a loss below {LEAST_SHOWN:g} counts for nothing"
-        return "its interval includes 0"
+        denied = beyond.low is None or beyond.low <= 0.0
+        what, interval = (" beyond the controls", beyond) if denied else ("", self.delta_p)
+        return f"its interval{what}, {interval.low or 0.0:.2f} to {interval.high or 0.0:.2f}, includes 0"
 
 
 class ModelSummary(ResponseBody):

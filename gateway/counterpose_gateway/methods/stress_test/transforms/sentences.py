@@ -78,11 +78,13 @@ def real_loss(levels: Sequence[OperationLevel], told: OperationLevel, least: flo
         return ""
     points, low, high = (round(100 * (value or 0.0)) for value in (loss.estimate, loss.low, loss.high))
     where = "" if levels[-1] is told else f" where it {levels[-1].words}"
-    less = "less than" if (loss.high or 0.0) < least else "not shown to be more than"
+    less, all_tests = "not shown to be more than", ", all tests counted"
+    if (loss.high or 0.0) < least:
+        less, all_tests = "less than", ""
     unit = "point" if least == _POINT else "points"
     return (
         f" A loss of {counted(points, 'point')} ({low} to {high}){where} is real, and {less} the "
-        f"{100 * least:g} {unit} that this run calls a break."
+        f"{100 * least:g} {unit} that this run calls a break{all_tests}."
     )
 
 

@@ -203,10 +203,13 @@ def test_a_verdict_that_the_interval_denies_names_the_interval() -> None:
     assert hurt.delta_p.high > 0.0
     told = next(one for one in made.verdicts if one.classifier == "leaning")
     assert told.state == "cannot-tell"
-    assert told.sentence.startswith("leaning: no loss is shown, as its interval includes 0; a loss of up to ")
-    assert len(told.sentence.split()) <= 25
-    assert "not shown beyond the controls: its interval includes 0." in made.verdict
-    assert "not shown: its interval includes 0" in report(lost_by([0.6, 0.35] * 5))
+    assert hurt.beyond_controls is not None
+    ends = f"{hurt.beyond_controls.low:.2f} to {hurt.beyond_controls.high:.2f}"
+    rule = f"its interval beyond the controls, {ends}, includes 0"
+    assert told.sentence.startswith(f"leaning: no loss is shown, as {rule}; a loss of up to ")
+    assert len(told.sentence.split()) <= 30
+    assert f"not shown beyond the controls: {rule}." in made.verdict
+    assert f"not shown: {rule}" in report(lost_by([0.6, 0.35] * 5))
 
 
 def test_what_is_worth_a_word_is_the_same_in_tables_and_findings() -> None:

@@ -245,7 +245,10 @@ def test_a_significant_but_small_drop_is_not_a_finding(p_after: float, n: int, f
     assert insight.detectable_drop >= 0.05
     cell = made.models["leaning"].edit_types["background"]
     too_small = "a loss below 0.05 counts for nothing"
-    assert cell.why_not_shown == ("" if found else too_small if p_after > 0.85 else "its interval includes 0")
+    assert cell.beyond_controls is not None
+    low, high = cell.beyond_controls.low, cell.beyond_controls.high
+    denied = f"its interval beyond the controls, {low:.2f} to {high:.2f}, includes 0"
+    assert cell.why_not_shown == ("" if found else too_small if p_after > 0.85 else denied)
 
 
 def test_a_sure_and_tiny_loss_is_shown_in_no_cell() -> None:

@@ -21,10 +21,10 @@ def severity_sentence(figure: SeverityFigure) -> str:
     share, low, high = (
         round(100 * (getattr(figure.never, end) or 0.0)) for end in ("estimate", "low", "high")
     )
-    return (
-        f"{name}, {title}: of the {figure.right} images that are right with nothing changed, {share} % "
-        f"({low} to {high}) fail at no level; {figure.loss_level}."
-    )
+    of = f"{name}, {title}: of the {figure.right} images that are right with nothing changed, {share} %"
+    # There is nothing between no change and an operation of one level.
+    where = f"; {figure.loss_level}" if len(figure.levels) > 1 else ""
+    return f"{of} ({low} to {high}) fail at no level{where}."
 
 
 def change_sentence(first: str, second: str, words: str) -> str:
