@@ -74,7 +74,7 @@ class Outlook:
         number = min(self.left or self.draws, HORIZON)
         would = f"{self._many(number)} would decide it in fewer than half of the simulated futures"
         if number < HORIZON:
-            would += f", and no more are left: upload more images{of}, or name another dataset"
+            would += f", and no more than these are left: upload more images{of}, or name another dataset"
         return f"{would}. {usual}".rstrip()
 
     @property
