@@ -224,8 +224,7 @@ def stress_test(
     transforms = fields.get("transforms", {})
     if (backgrounds := transforms.get("backgrounds")) and Path(backgrounds).is_dir():
         transforms["backgrounds"] = UNRESOLVED
-    table = transforms.get("pairs", "")
-    if table.endswith((".csv", ".jsonl")):
+    if (table := transforms.get("pairs", "")).endswith((".csv", ".jsonl")):
         pairs_of_table(table, dataset, own)
         transforms["pairs"] = UNRESOLVED
     settings = settings_of(StressTestCreate.model_validate(fixed | fields))
@@ -238,19 +237,18 @@ def stress_test(
     if transforms.get("pairs") == UNRESOLVED:
         named = {"pairs": pairs_name(client, table, dataset, own)}
         settings["transforms"] = settings["transforms"].model_copy(update=named)
+
+    def request(specs: list[str]) -> dict[str, Any]:
+        return {"dataset": dataset_name(client, dataset, own), **settings, "classifiers": specs}
+
     if dry_run:
-        specs = reachable(client, classifier, detach=False)
-        found = client.stress_tests.estimate(
-            dataset=dataset_name(client, dataset, own), **settings | {"classifiers": specs}
-        )
+        found = client.stress_tests.estimate(**request(reachable(client, classifier, detach=False)))
         show(found, str(found), output.as_json)
         return
     serve_and_follow(
         client,
         classifier,
-        lambda specs: client.stress_tests.create(
-            dataset=dataset_name(client, dataset, own), **settings | {"classifiers": specs}
-        ),
+        lambda specs: client.stress_tests.create(**request(specs)),
         output,
         judge=judge_with(limit_of_drop),
         write=partial(_write_junit, junit=junit, limit=limit_of_drop),
