@@ -60,7 +60,7 @@ class LevelOfLoss(ResponseBody):
         if self.low is None:
             return f"{points} is not reached within the levels"
         if self.level is None:
-            return f"{points} is not reached, or from level {self.low:.1f} on"
+            return f"{points} is not reached, or only from level {self.low:.1f} on"
         end = "beyond the levels" if self.high is None else f"{self.high:.1f}"
         return f"{points}: at level {self.level:.1f} ({self.low:.1f} to {end})"
 
