@@ -65,13 +65,15 @@ def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
     run_id = summary.run_id
     if is_provable(finding):
         left, least = summary.pairs_left.get(finding.number), summary.least_pairs.get(finding.number, 1)
-        if left is None or left >= least:
+        if left is None or (left >= least and finding.number not in summary.hopeless):
             images = PROVE_IMAGES if left is None else min(PROVE_IMAGES, left)
             return NextStep("Next", prove_command(run_id, finding.number, images))
         proof = prove_command(run_id, finding.number)
         # An operation is not about one class.
         of = f" of {finding.object_class!r}" if finding.object_class else ""
         few = f"Too few images{of} are left ({left}, and a proof takes {least}); add some, then"
+        if left >= least:
+            few = f"What is left{of} would not decide it; add images, then"
         none = f"No image{of} is left to prove it on; add some, then"
         return NextStep(few if left else none, f"{proof} --dataset FOLDER")
     return NextStep("Next, make this change in every image", apply_command(run_id, finding.number))

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from counterpose_core.commands import NextStep, is_provable, next_step
 from counterpose_core.contract.findings import Finding
-from counterpose_core.contract.proofs import FindingHistory, ProofCreate
+from counterpose_core.contract.proofs import FindingHistory, ProofCreate, is_hopeless
 from counterpose_core.contract.runs import Run
 from counterpose_core.errors import InvalidRequest, NotFound
 from counterpose_core.types import FINAL_RUN_STATES
@@ -143,6 +143,8 @@ def _next_step(run: Run, finding: Finding, proof: ShownProof, context: GatewayCo
     if history is not None and history.images_left is not None:
         known["pairs_left"] = {finding.number: history.images_left or history.redraws_left}
         known["least_pairs"] = {finding.number: history.least_images}
+        hopeless = is_hopeless(history.images_needed, history.chance)
+        known["hopeless"] = [finding.number] if hopeless else []
     summary = summary_of(STRESS_TEST, run.id, None, context)
     return next_step(summary.model_copy(update=known), finding)
 

@@ -10,6 +10,14 @@ from counterpose_core.contract.confirmation import SuspectedChange, Wording
 from counterpose_core.contract.findings import Finding, FindingPair
 from counterpose_core.types import Name, RunState, Seed
 
+LEAST_CHANCE = 0.005
+"""A smaller chance is printed as 0 %."""
+
+
+def is_hopeless(images_needed: int | None, chance: float | None) -> bool:
+    """Whether all that is left decides a finding in fewer than half of the futures, and a proof in 0 %."""
+    return images_needed is None and chance is not None and chance < LEAST_CHANCE
+
 
 class ProofCreate(FunctionsOfCaller):
     """``POST /v1/runs/{run_id}/findings/{number}/prove``: more images for one finding.
@@ -151,15 +159,19 @@ class FindingHistory(ResponseBody):
     or each nothing. No proof is offered where fewer are left."""
     chance: float | None = None
     """Share of the simulated futures in which a proof on 20 images, or on all that are left if those are
-    fewer, decides it; null if it is decided or none is left."""
+    fewer, decides it; null if it is decided or none is left. No proof is offered where it is below 0.005 and
+    `images_needed` is null."""
     outlook: str = ""
     """The forecast in a sentence, or that too little is left to prove it on and what to do; empty if it is
     decided."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a proof on the run's dataset could decide it at best, as far as is known."""
-        return self.images_left is None or self.images_left + self.redraws_left >= self.least_images
+        """Whether a proof on the run's dataset could decide it, as far as is known."""
+        if self.images_left is None:
+            return True
+        hopeless = is_hopeless(self.images_needed, self.chance)
+        return not hopeless and self.images_left + self.redraws_left >= self.least_images
 
     def __str__(self) -> str:
         runs = f"{len(self.runs)} run{'s' if len(self.runs) != 1 else ''}"

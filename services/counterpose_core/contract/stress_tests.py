@@ -148,6 +148,8 @@ class StressTestSummary(RunSummary):
     images that the dataset has left, or else drawn again; with 0 `prove` is refused."""
     least_pairs: dict[int, int] = {}
     """Number of further pairs that a proof takes at least to decide each finding."""
+    hopeless: list[int] = []
+    """Numbers of the open findings that a proof on what is left decides in 0 % of simulated futures."""
     confirmation: ConfirmationSummary | None = None
     """What the stages after the screen did, or null if the request does not confirm."""
     baseline: list[ClassifierBaseline] = []

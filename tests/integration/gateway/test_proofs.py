@@ -12,8 +12,11 @@ import pytest
 from sqlalchemy import text
 
 from counterpose_core.contract.editor import EditRequest, EditResponse
+from counterpose_core.contract.findings import Finding
 from counterpose_core.errors import InternalError
 from counterpose_core.stress_test.confirmation import MOST_DRAWS
+from counterpose_gateway.methods.stress_test.columns import read_columns
+from counterpose_gateway.methods.stress_test.confirm.images_left import pairs_left
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledger_audit import violated
 from fakes.ports import FakeEditor, fake_services
@@ -146,11 +149,13 @@ async def test_where_no_image_is_left_no_proof_is_offered_until_there_are_more(g
     await gateway.upload("demo", 5 + least, (label,))
     told = await read(gateway, run_id, "/findings/1")
     assert told["images_left"] == least
-    assert "decides it in" in told["outlook"]
-    assert (await read(gateway, run_id, "/summary"))["pairs_left"]["1"] == least
-    some = offer.replace("--images 20", f"--images {least}")
-    assert some in (await gateway.http.get(f"/v1/runs/{run_id}/report")).text
-    assert 'class="prove"' in (await gateway.http.get(f"/ui/runs/{run_id}/findings/1")).text
+    assert "decides it in 0 % of these futures" in told["outlook"]
+    summary = await read(gateway, run_id, "/summary")
+    assert summary["pairs_left"]["1"] == least
+    assert summary["hopeless"] == [3], "a small loss is proven by so few images in no future"
+    report = html.unescape((await gateway.http.get(f"/v1/runs/{run_id}/report")).text)
+    assert f"What is left of '{label}' would not decide it; add images, then" in report
+    assert 'class="prove"' not in (await gateway.http.get(f"/ui/runs/{run_id}/findings/1")).text
 
     # With so few images the fakes' loss, which is not whole, proves nothing.
     child = await proven(gateway, run_id, images=least)
@@ -158,6 +163,10 @@ async def test_where_no_image_is_left_no_proof_is_offered_until_there_are_more(g
     assert (summary["findings"][0]["state"], summary["pairs_left"]) == ("cannot-tell", {"1": 0})
     assert why in summary["verdict"]
     assert "more image" not in summary["verdict"].replace(why, "")
+
+    await gateway.upload("demo", 25 + least, (label,))
+    assert offer in (await gateway.http.get(f"/v1/runs/{run_id}/report")).text
+    assert 'class="prove"' in (await gateway.http.get(f"/ui/runs/{run_id}/findings/1")).text
 
 
 async def test_images_left_are_those_that_a_proof_takes(gateway: FakeGateway) -> None:
@@ -366,6 +375,12 @@ async def test_where_no_image_is_left_those_at_hand_are_drawn_again(tmp_path: Pa
         assert (told["images_left"], told["redraws_left"]) == (0, 5 * MOST_DRAWS)
         assert "more repeats" in told["outlook"]
         assert (await read(gateway, run_id, "/summary"))["pairs_left"]["1"] == 5 * MOST_DRAWS
+        # The change applies to all five, though the screen may have shown it on one.
+        shown_once = Finding.model_validate(
+            told["told"] | {"screened": told["told"]["screened"] | {"n_sources": 1}}
+        )
+        run, ledger = gateway.ledger.runs.get(run_id), gateway.ledger
+        assert pairs_left(run, [shown_once], read_columns(run, ledger), ledger) == {1: 5 * MOST_DRAWS}
         child = await proven(gateway, run_id, images=12)
         assert (await read(gateway, child))["resolved_config"]["proof"]["drawn"] is True
         joined = await read(gateway, run_id, "/findings/1")

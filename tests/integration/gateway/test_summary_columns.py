@@ -22,8 +22,8 @@ from golden import Golden
 SUMMARY = "summary_of_documents.json"
 OF_THE_MACHINE = ("run_id", "service_seconds", "wall_s", "config", "cost")
 NEWER = (
-    "failure", "baseline", "kind", "suite_fit", "judged_again", "pairs_left", "least_pairs", "conjunction",
-    "transforms", "frechet_corrected", "policy",
+    "failure", "baseline", "kind", "suite_fit", "judged_again", "pairs_left", "least_pairs", "hopeless",
+    "conjunction", "transforms", "frechet_corrected", "policy",
 )  # fmt: skip
 """Fields that summaries got since."""
 

@@ -16,6 +16,7 @@ from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods.stress_test.columns import keep_parts, read_columns
 from counterpose_gateway.methods.stress_test.confirm import proof_stages
 from counterpose_gateway.methods.stress_test.confirm.images_left import least_pairs_of, pairs_left
+from counterpose_gateway.methods.stress_test.confirm.outlook import hopeless_of
 from counterpose_gateway.methods.stress_test.confirm.proof_summary import with_proof
 from counterpose_gateway.methods.stress_test.confirm.stages import next_stage
 from counterpose_gateway.methods.stress_test.export import export
@@ -85,7 +86,8 @@ def _summarize(
     findings = findings_of(summary, columns)
     if view is None and run.parent is None:
         left = pairs_left(run, findings, columns, context.ledger)
-        update = {"pairs_left": left, "least_pairs": least_pairs_of(findings, left)}
+        least, hopeless = least_pairs_of(findings, left), hopeless_of(findings, left)
+        update = {"pairs_left": left, "least_pairs": least, "hopeless": hopeless}
         summary = summary.model_copy(update=update)
     if config.transforms is None:
         return summary

@@ -15,6 +15,7 @@ from counterpose_core.contract.proofs import Proof
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import UnknownDataset
+from counterpose_core.statistics.coded import Flags
 from counterpose_core.stress_test.confirmation import LEAST_REDRAWN
 from counterpose_core.stress_test.forecast import least_images
 from counterpose_core.stress_test.proof import join
@@ -88,11 +89,17 @@ def pairs_left(run: Run, findings: Iterable[Finding], columns: ItemColumns, ledg
     labels = {each.object_class for each in provable}
     config = recorded_config(StressTestConfig, run)
     try:
-        units = _units_left(labels, run, columns, config, ledger)
+        units, spent = _units(labels, run, columns, config, ledger)
     except UnknownDataset:
         return {}
-    captions = _captions(labels, run, columns, ledger)
-    return {each.number: _fitting(each, units, captions) or _draws(each, config) for each in provable}
+    captions = _captions(labels, run, columns, columns.of("kind", "caption"), ledger)
+    left = {each.number: _fitting(each, units, captions) for each in provable}
+    without = [each for each in provable if not left[each.number]]
+    if without and config.redraw is not None:
+        labels = {each.object_class for each in without}
+        captions = _captions(labels, run, columns, ~columns.of("kind", "transforms"), ledger)
+        left |= {each.number: _draws(_fitting(each, spent, captions, sure=True)) for each in without}
+    return left
 
 
 def least_pairs_of(findings: Sequence[Finding], numbers: Container[int]) -> dict[int, int]:
@@ -104,10 +111,10 @@ def least_pairs_of(findings: Sequence[Finding], numbers: Container[int]) -> dict
     return dict.fromkeys(untested, least_images(join([], family=len(findings)))) if untested else {}
 
 
-def _units_left(
+def _units(
     labels: set[str], run: Run, columns: ItemColumns, config: StressTestConfig, ledger: Ledger
-) -> Sequence[Sequence[TableSource]]:
-    """The images of these classes in groups, without the groups that have a pair."""
+) -> tuple[list[Sequence[TableSource]], list[Sequence[TableSource]]]:
+    """The images of these classes in groups: the groups without a pair, and those that have one."""
     table = ledger.datasets.table(run.dataset)
     wanted = [code for code, name in enumerate(table.label_names) if name in labels]
     rows = table.take(np.flatnonzero(np.isin(table.own_labels(), wanted)))
@@ -116,37 +123,50 @@ def _units_left(
         columns.name(column, code)
         for column in ("source", "unit")
         for code in np.unique(getattr(columns, column)[paired]).tolist()
-    } | set(config.excluded)
+    }
+    out = set(config.excluded)
     units: dict[tuple[str, str], list[TableSource]] = {}
     for row in rows:
         units.setdefault((row.label, config.groups.get(row.id) or row.group or row.id), []).append(row)
-    return [rows for (_, unit), rows in units.items() if not {unit, *(row.id for row in rows)} & used]
+    left: list[Sequence[TableSource]] = []
+    spent: list[Sequence[TableSource]] = []
+    for (_, unit), members in units.items():
+        names = {unit, *(row.id for row in members)}
+        if not names & out:
+            (spent if names & used else left).append(members)
+    return left, spent
 
 
-def _captions(labels: set[str], run: Run, columns: ItemColumns, ledger: Ledger) -> Mapping[str, str]:
-    """The captions that the run wrote of images that it made no pair of, by source."""
-    written = columns.of("kind", "caption") & columns.done
+def _captions(
+    labels: set[str], run: Run, columns: ItemColumns, among: Flags, ledger: Ledger
+) -> Mapping[str, str]:
+    """The captions of images of these classes, by source, as one of the items at these places has them."""
     codes = [code for code, name in enumerate(columns.names["label"].names) if name in labels]
-    at = np.flatnonzero(written & np.isin(columns.label, codes))
-    items = ledger.items.named(run.id, Item, [columns.ids[each] for each in at.tolist()])
+    at = np.flatnonzero(among & columns.done & np.isin(columns.label, codes))
+    _, first = np.unique(columns.source[at], return_index=True)
+    items = ledger.items.named(run.id, Item, [columns.ids[each] for each in at[first].tolist()])
     return {item.item_group: item.result.caption for item in items if item.result is not None}
 
 
-def _fitting(finding: Finding, units: Iterable[Sequence[TableSource]], captions: Mapping[str, str]) -> int:
-    """How many of the groups have an image that the change applies to, or whose caption is not known."""
+def _fitting(
+    finding: Finding,
+    units: Iterable[Sequence[TableSource]],
+    captions: Mapping[str, str],
+    *,
+    sure: bool = False,
+) -> int:
+    """How many of the groups have an image that the change applies to, or, if not ``sure``, no caption."""
     wordings = [each for each in finding.wordings if each.named]
     asked: Sequence[Wording] = wordings or [Wording(removed=finding.removed, added=finding.added)]
 
     def texts(rows: Sequence[TableSource]) -> Iterator[bool]:
         for row in rows:
             caption = row.caption or captions.get(row.id)
-            yield caption is None or applies(asked, caption, row.label)
+            yield not sure if caption is None else applies(asked, caption, row.label)
 
     return sum(any(texts(rows)) for rows in units if rows[0].label == finding.object_class)
 
 
-def _draws(finding: Finding, config: StressTestConfig) -> int:
-    """How many pairs can be drawn of the images that the run has edits of."""
-    tested = 0 if finding.confirmed is None else finding.confirmed.n_sources
-    images = max(finding.screened.n_sources, tested)
-    return draws_of(images) if config.redraw is not None and images >= LEAST_REDRAWN else 0
+def _draws(images: int) -> int:
+    """How many pairs can be drawn of so many images that have one and that the change applies to."""
+    return draws_of(images) if images >= LEAST_REDRAWN else 0

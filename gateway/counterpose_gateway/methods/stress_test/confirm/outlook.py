@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random import Generator
 
 from counterpose_core.commands import PROVE_IMAGES
+from counterpose_core.contract.findings import Finding
+from counterpose_core.contract.proofs import is_hopeless
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import UnknownDataset
 from counterpose_core.stress_test.forecast import HORIZON, Forecast, Supply, forecast_proof, least_images
+from counterpose_core.stress_test.proof import join
+from counterpose_core.stress_test.screening import Change
 from counterpose_gateway.methods.stress_test.confirm.images_left import left_of, sources_of
 from counterpose_gateway.methods.stress_test.confirm.proof_stages import draws_of, must_draw
 from counterpose_gateway.methods.stress_test.groups import in_group
@@ -45,7 +51,16 @@ class Outlook:
 
     @property
     def is_offered(self) -> bool:
-        """Whether a proof could decide it, at best."""
+        """Whether a proof could decide it."""
+        return self._is_enough and not self.is_hopeless
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether what is left decides it in no simulated future worth a word."""
+        return self.left is not None and is_hopeless(self.needed, self.chance)
+
+    @property
+    def _is_enough(self) -> bool:
         return self.left is None or self.left + self.draws >= self.least
 
     @property
@@ -59,7 +74,7 @@ class Outlook:
         if self.left is None:
             return more + LEFT_UNKNOWN
         of = f" of {self.label!r}" if self.label else ""
-        if not self.is_offered:
+        if not self._is_enough:
             add = f"upload more images{' of that class' if of else ''}, or name another dataset (--dataset)."
             if not self.left + self.draws:
                 return f"{more}No image{of} is left in dataset {self.dataset!r} to prove it on: {add}"
@@ -114,11 +129,37 @@ def outlook_of(joined: JoinedFinding, dataset: str, config: StressTestConfig, le
     return Outlook(label, dataset, number, draws, needed, least, forecast.chance(PROVE_IMAGES))
 
 
+def hopeless_of(findings: Sequence[Finding], left: Mapping[int, int]) -> list[int]:
+    """Return the numbers of the findings that the pairs left of their run's images would not decide.
+
+    Args:
+        findings: all findings of a run, with their pairs.
+        left: the pairs that a proof could make of each open one, by number.
+    """
+    found = []
+    for each in findings:
+        test = each.confirmed
+        if not left.get(each.number):
+            continue
+        change = Change(each.object_class, each.edit_type, each.removed, each.added)
+        # Without a test the pairs are the screen's, which chose it.
+        evidence = join([[pair.loss for pair in each.pairs]] if test else [], len(findings))
+        planned, kept = (test.planned, test.n_pairs) if test else (0, 0)
+        supply = Supply(left[each.number], planned, kept, each.screened.loss)
+        forecast = forecast_proof(evidence, supply, _generator(each.classifier, change))
+        if is_hopeless(forecast.needed, forecast.chance(PROVE_IMAGES)):
+            found.append(each.number)
+    return found
+
+
 def _forecast(joined: JoinedFinding, images: int) -> Forecast:
     """What so many images, or draws, would do for a finding."""
     finding = joined.proof.finding
     planned, kept = sum(each.planned for each in joined.runs), len(joined.pairs)
-    # The seed is the finding's own, so that one history has one forecast.
-    figure = figure_of((finding.classifier, change_of(joined.proof)))
-    generator = np.random.default_rng(derive_seed(0, "forecast", figure))
+    generator = _generator(finding.classifier, change_of(joined.proof))
     return forecast_proof(joined.evidence, Supply(images, planned, kept, finding.screened.loss), generator)
+
+
+def _generator(classifier: str, change: Change) -> Generator:
+    # The seed is the finding's own, so that one history has one forecast.
+    return np.random.default_rng(derive_seed(0, "forecast", figure_of((classifier, change))))

@@ -54,6 +54,7 @@ def with_proof(summary: StressTestSummary, run: Run, ledger: Ledger) -> StressTe
         pairs_left = {} if outlook.left is None else {finding.number: outlook.left or outlook.draws}
         least = {finding.number: outlook.least} if pairs_left else {}
         update = {"findings": [finding], "insights": [], "pairs_left": pairs_left, "least_pairs": least}
+        update["hopeless"] = [finding.number] if outlook.is_hopeless else []
     verdict = ClassifierVerdict(
         classifier=proof.classifier, state=state, finding=proof.number, sentence=sentence
     )

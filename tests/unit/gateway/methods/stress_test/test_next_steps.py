@@ -49,6 +49,15 @@ def test_a_proof_is_suggested_on_no_more_images_than_are_left(left: int, images:
     assert step.command == f"counterpose prove {made.run_id[:8]} --finding 2 --images {images}"
 
 
+def test_a_proof_that_what_is_left_would_not_decide_asks_for_more_images() -> None:
+    finding = a_finding(state="cannot-tell", number=2, removed="grass", added="snow", pairs=[])
+    update = {"pairs_left": {2: 12}, "least_pairs": {2: 6}, "hopeless": [2]}
+    step = next_step(with_findings(shaken(), finding).model_copy(update=update), finding)
+    assert step is not None
+    assert step.title == "What is left of 'sled' would not decide it; add images, then"
+    assert step.command.endswith("--finding 2 --images 20 --dataset FOLDER")
+
+
 @pytest.mark.parametrize("state", ["breaks", "suspected", "cannot-tell", "holds"])
 def test_two_conditions_are_tested_again_by_the_run_s_own_command_on_more_images(state: str) -> None:
     ledgered = shaken()
