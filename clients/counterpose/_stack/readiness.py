@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from shlex import quote
 
 import httpx
@@ -10,7 +10,7 @@ import httpx
 from counterpose._stack.record import state_at
 from counterpose_core.contract.services import Health
 from counterpose_core.errors import InvalidRequest
-from counterpose_processes.ports import LOOPBACK, is_free
+from counterpose_processes.ports import LOOPBACK, free_port, is_free
 from counterpose_processes.program import Program
 
 LOOK_TIMEOUT_S = 2.0
@@ -68,23 +68,30 @@ class Readiness:
         return f"{_NOT_READY}{', '.join(named)}" if named else "each service answered; not yet all at once"
 
 
-def require_free(port: int, option: str) -> None:
-    """Refuse a port on which another program listens.
+def require_free(ports: Mapping[str, int], options: str = "") -> None:
+    """Refuse ports on which other programs listen, and name a command that starts beside them.
+
+    Args:
+        ports: the ports to listen on, by the option of ``counterpose up`` that names each.
+        options: the other options of that command.
 
     Raises:
-        InvalidRequest: the port is taken.
+        InvalidRequest: a port is taken.
     """
-    if is_free(port):
+    taken = [option for option, port in ports.items() if not is_free(port)]
+    if not taken:
         return
-    other = f"`counterpose up {option} NUMBER`"
-    if health(f"http://{LOOPBACK}:{port}") is not None:
-        folder = state_at(port)
-        named = "FOLDER" if folder is None else quote(str(folder))
-        raise InvalidRequest(
-            f"port {port}: another Counterpose runs there, from another state folder; stop it with "
-            f"`counterpose down --state {named}`, or start this one on another port with {other}"
-        )
-    raise InvalidRequest(f"port {port} is taken by another program: start on another with {other}")
+    free = {option: free_port() if option in taken else port for option, port in ports.items()}
+    named = "".join(f" {option} {port}" for option, port in free.items())
+    port, beside = ports[taken[0]], f"start this one beside it with `counterpose up{options}{named}`"
+    folder = state_at(port)
+    if folder is None and health(f"http://{LOOPBACK}:{port}") is None:
+        raise InvalidRequest(f"port {port} is taken by another program: {beside}")
+    of = "FOLDER" if folder is None else quote(str(folder))
+    raise InvalidRequest(
+        f"port {port}: another Counterpose runs there, from another state folder; stop it with "
+        f"`counterpose down --state {of}`, or {beside}"
+    )
 
 
 def last_lines(program: Program) -> str:

@@ -65,13 +65,13 @@ def write_record(state: Path, record: Record) -> None:
 
 
 def state_at(port: int) -> Path | None:
-    """Return the state folder of the Counterpose whose gateway listens there; None where that is not known.
+    """Return the state folder of the Counterpose that listens there; None where that is not known.
 
     Its processes run in their state folder, so that those of this machine tell it.
     """
     for folder in dict.fromkeys(working_folders()):
         with suppress(InvalidRequest, OSError):
             record = read_record(folder)
-            if record is not None and record.port == port and record.running():
+            if record is not None and port in (record.port, record.services_port) and record.running():
                 return folder
     return None

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from shlex import quote
 
 from counterpose._stack import readiness
 from counterpose._stack.demo_datasets import DemoDatasets
@@ -196,10 +197,10 @@ class Stack:
         self._wait_for(look)
 
     def _require_ports(self, running: Collection[ProcessName]) -> None:
-        if "gateway" not in running:
-            require_free(self.port, "--port")
-        if "services" not in running:
-            require_free(self.services_port, "--services-port")
+        suite = "" if self.suite is None else f" --suite {quote(self.suite)}"
+        ports = {} if "gateway" in running else {"--port": self.port}
+        ports |= {} if "services" in running else {"--services-port": self.services_port}
+        require_free(ports, f"{state_option(self.state)}{suite}")
 
     def _start(self, name: ProcessName, program: str, verb: str) -> None:
         """Start one process unless it runs."""
@@ -331,7 +332,11 @@ def _require_same(state: Path, option: str, given: int | None, running: int) -> 
 
 
 def _way_out(state: Path) -> str:
-    return f"stop it with `counterpose down{state_option(state)}`, or choose another --state"
+    ports = f"--port {free_port()} --services-port {free_port()}"
+    return (
+        f"stop it with `counterpose down{state_option(state)}`, or start another one beside it with "
+        f"`counterpose up --state FOLDER {ports}`"
+    )
 
 
 def _default(port: int, any_port: bool) -> int:

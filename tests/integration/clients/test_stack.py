@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -348,7 +349,9 @@ def test_an_occupied_port_is_refused_before_anything_starts(tmp_path: Path) -> N
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         stack = Stack(tmp_path, port=port, services_port=port, programs=Programs.of(tmp_path / "bin"))
-        with pytest.raises(InvalidRequest, match=rf"port {port} is taken by another program: .* --port"):
+        state = re.escape(str(tmp_path))
+        command = rf"`counterpose up --state '?{state}'? --port \d+ --services-port \d+`"
+        with pytest.raises(InvalidRequest, match=rf"port {port} is taken by another program: .*{command}"):
             stack.up()
     assert stack.running() == {}
 
@@ -358,4 +361,4 @@ def test_a_port_of_another_state_folder_s_counterpose_is_called_so(tmp_path: Pat
         InvalidRequest, match=r"another Counterpose runs there, .* `counterpose down --state"
     )
     with FakeGateway(tmp_path / "calls") as gateway, other:
-        require_free(gateway.port, "--port")
+        require_free({"--port": gateway.port})

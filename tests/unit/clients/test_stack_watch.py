@@ -86,13 +86,29 @@ def test_a_record_is_read_as_it_was_written_and_removed_when_empty(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_taken_port_is_refused_and_named_with_its_option() -> None:
+def test_a_taken_port_is_refused_with_a_command_that_starts_beside_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         assert not is_free(port)
-        with pytest.raises(InvalidRequest, match=rf"port {port} is taken .* `counterpose up --port"):
-            require_free(port, "--port")
+        with pytest.raises(InvalidRequest, match=rf"port {port} is taken by another program: ") as refused:
+            require_free({"--port": port, "--services-port": 1}, " --suite photographs")
     assert is_free(port)
+    command = re.search(
+        r"`counterpose up --suite photographs --port (\d+) --services-port 1`", str(refused.value)
+    )
+    assert command is not None
+    assert is_free(int(command[1]))
+
+
+def test_the_services_of_another_state_folder_are_no_unknown_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        write_record(tmp_path, record(worker=myself()).model_copy(update={"services_port": port}))
+        monkeypatch.setattr("counterpose._stack.record.working_folders", lambda: [tmp_path])
+        with pytest.raises(InvalidRequest, match=r"another Counterpose runs there, .* --state .*, or start"):
+            require_free({"--port": 1, "--services-port": port})
 
 
 def test_any_port_is_taken_where_the_default_is_not_free(
