@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,9 @@ SHORT_ID = 8
 
 PROVE_IMAGES = 20
 """Images of a proof unless one asks for another number."""
+
+LEAST_ADAPTIVE = 96
+"""Images from which on an adaptive search takes at most 0.6 of the full grid where levels are in order."""
 
 
 def prove_command(run_id: str, number: int, images: int = PROVE_IMAGES) -> str:
@@ -77,6 +81,39 @@ def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
         none = f"No image{of} is left to prove it on; add some, then"
         return NextStep(few if left else none, f"{proof} --dataset FOLDER")
     return NextStep("Next, make this change in every image", apply_command(run_id, finding.number))
+
+
+def operation_proof_command(summary: StressTestSummary, number: int) -> str:
+    """The command that proves an operation's finding, on other images where its dataset has none left."""
+    command = prove_command(summary.run_id, number)
+    return f"{command} --dataset FOLDER" if summary.pairs_left.get(number) == 0 else command
+
+
+def operation_steps(summary: StressTestSummary) -> list[NextStep]:
+    """What to do next with what operations cost: find the level, decide what is open, compare another model.
+
+    Nothing of given pairs, of which no more can be made here, nor of a proof.
+    """
+    told = summary.transforms
+    if told is None or told.given is not None or summary.config.get("operation_proof"):
+        return []
+    steps: list[NextStep] = []
+    with suppress(ValidationError):
+        request = StressTestCreate.model_validate(summary.config.get("request"))
+        choice = request.transforms or TransformChoice()
+        if choice.severity is None and any(each.state == "breaks" for each in told.figures):
+            # A run that edits captions, too, asks every level.
+            plan = "grid" if told.images < LEAST_ADAPTIVE or summary.edit_types else "adaptive"
+            asked = choice.model_copy(update={"severity": plan, "levels": None})
+            again = repeat_command(request.model_copy(update={"transforms": asked}))
+            steps.append(NextStep("Next, from which level on it fails", again))
+    if still_open := next((each for each in told.figures if each.state == "cannot-tell"), None):
+        proof = operation_proof_command(summary, still_open.number)
+        steps.append(NextStep(f"Next, decide finding {still_open.number} on more images", proof))
+    if told.severity is None or told.severity.plan.plan == "grid":
+        freeze = f"counterpose freeze {summary.run_id[:SHORT_ID]} regression-set.json"
+        steps.append(NextStep("Next, freeze these images to compare other models on them", freeze))
+    return steps
 
 
 def _run_again(why: str, summary: StressTestSummary, finding: Finding) -> NextStep | None:

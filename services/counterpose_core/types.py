@@ -219,7 +219,9 @@ class Estimate(Described, frozen=True, allow_inf_nan=False):
     def __str__(self) -> str:
         if self.estimate is None or self.low is None or self.high is None:
             return f"- (n={self.n})"
-        return f"{self.estimate:.3f} [{self.low:.3f}, {self.high:.3f}] (n={self.n})"
+        # A negative zero becomes a plain one.
+        estimate, low, high = (round(value, 3) + 0.0 for value in (self.estimate, self.low, self.high))
+        return f"{estimate:.3f} [{low:.3f}, {high:.3f}] (n={self.n})"
 
 
 def format_si(amount: int, unit: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ class _FieldOption:
         A field of a field is left out if nothing was given: its body has the default.
 
         Raises:
-            InvalidRequest: it is none of the values that the contract lists.
+            InvalidRequest: it is none of the values that the contract lists, or beyond its bounds.
         """
         if given in (None, []):
             if self._outer:
@@ -108,6 +109,8 @@ class _FieldOption:
             given = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
         elif self._sets.read is not None:
             given = self._sets.read(given)
+        elif self._kind in (int, float):
+            self._require_within(given)
         elif self._choices:
             self._require_known(given)
         for name in self._outer:
@@ -119,6 +122,14 @@ class _FieldOption:
             if value not in self._choices:
                 what = self._word[2:].replace("-", " ")
                 raise InvalidRequest(f"unknown {what} {value!r}: choose from {', '.join(self._choices)}")
+
+    def _require_within(self, given: float) -> None:
+        for name, (words, holds) in _BOUNDS.items():
+            bound = self._bound(name)
+            if bound is not None and not holds(given, bound):
+                share = self._sets.metavar == "SHARE" and 1.0 < given <= 100.0
+                written = f"; {given:g} % is written {given / 100:g}" if share else ""
+                raise InvalidRequest(f"{self._word} {given:g}: must be {words} {bound:,}{written}")
 
     def _taken(self) -> Any:
         if self._sets.once:
@@ -156,6 +167,15 @@ class _FieldOption:
 
     def _bound(self, name: str) -> float | None:
         return next((getattr(each, name) for each in self._field.metadata if hasattr(each, name)), None)
+
+
+_BOUNDS = {
+    "ge": ("at least", operator.ge),
+    "gt": ("more than", operator.gt),
+    "le": ("at most", operator.le),
+    "lt": ("less than", operator.lt),
+}
+"""What a field may be bounded by, in words."""
 
 
 def _plain(annotation: Any) -> Any:

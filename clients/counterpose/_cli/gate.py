@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -106,7 +107,8 @@ def freeze(run: OneRun, file: SetFile, as_json: AsJson = False, url: Url = None)
             baseline_of(client, str(file))
         found = client.gates.freeze(client.runs.get(run).id)
         write_file(file, found.model_dump_json(indent=2) + "\n")
-        show(found, f"{found}\nwritten to {file}", as_json)
+        compare = f"counterpose gate --baseline {quote(str(file))} --classifier NEW"
+        show(found, f"{found}\nnext, compare another classifier: {compare}", as_json)
 
 
 def judge_gate(summary: GateSummary, *, strict: bool = False) -> ExitCode:
@@ -157,7 +159,7 @@ def gate_text(summary: GateSummary) -> str:
             *unless_empty(header, rows),
             *unread,
             *(f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()),
-            f"baseline: {summary.config.regression_set}",
+            f"baseline: {summary.config.regression_set.contents}",
             f"cost: {summary.cost}",
             *summary.config.notes,
         ]

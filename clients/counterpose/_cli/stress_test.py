@@ -53,7 +53,7 @@ from counterpose._cli.terminal import print_note, show, write_file
 from counterpose._python_function.function import PREFIX
 from counterpose._sync.client import Client
 from counterpose._sync.stress_tests import StressTest
-from counterpose_core.commands import SHORT_ID, next_step
+from counterpose_core.commands import SHORT_ID, next_step, operation_steps
 from counterpose_core.contract.interventions import Intervention, interventions_of
 from counterpose_core.contract.recipes import NATIVE
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
@@ -182,8 +182,22 @@ def _excluded(pairs: list[str]) -> dict[str, list[str]]:
         panel=EDITS,
     ),
     Option("transforms.masks", "WHOSE", "--masks", "Default: any", default=None, panel=EDITS),
-    Option("transforms.severity", "PLAN", "--severity", panel=EDITS),
-    Option("transforms.severity_loss", "SHARE", "--severity-loss", "Default: 0.1", default=None, panel=EDITS),
+    Option(
+        "transforms.severity",
+        "PLAN",
+        "--severity",
+        says="How the level is found at which each image fails: `grid` asks every level of it, `adaptive` "
+        "every level of a tenth of the images, and of the others as few as find it; all five without --level",
+        panel=EDITS,
+    ),
+    Option(
+        "transforms.severity_loss",
+        "SHARE",
+        "--severity-loss",
+        says="Loss of accuracy of which --severity tells at which level it is reached. Default: 0.1",
+        default=None,
+        panel=EDITS,
+    ),
     Option("transforms.least_loss", "SHARE", "--least-loss", "Default: 0.05", default=None, panel=EDITS),
     Option("limit", "N"),
     Option("refused_words", "WORD", "--refuse-word", panel=EDITS),
@@ -341,7 +355,8 @@ def _findings(summary: StressTestSummary) -> list[str]:
         found.append(f"finding {each.number} ({each.standing}): {each.sentence}")
         step = next_step(summary, each)
         found += [f"  {step.title[:1].lower()}{step.title[1:]}: {step.command}"] if step else []
-    return [*found, *([""] if found else []), *summary.operation_lines]
+    steps = [f"{step.title[:1].lower()}{step.title[1:]}: {step.command}" for step in operation_steps(summary)]
+    return [*found, *([""] if found else []), *summary.operation_lines, *steps, *([""] if steps else [])]
 
 
 def _says_something(summary: StressTestSummary) -> bool:

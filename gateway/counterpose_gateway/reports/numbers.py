@@ -38,10 +38,12 @@ def decimal(value: float | None, digits: int = 1) -> str:
 
 
 def share_interval(figure: Estimate) -> str:
-    """The interval of a share in per cent."""
+    """The interval of a share, or of a difference of shares, in per cent: 7–11 %, −7 to 11 %."""
     if figure.low is None or figure.high is None:
         return NOTHING
-    return f"{100 * figure.low:.0f}{NOTHING}{100 * figure.high:.0f} %"
+    low, high = round(100 * figure.low), round(100 * figure.high)
+    between = NOTHING if low >= 0 else " to "
+    return f"{low}{between}{high} %".replace("-", MINUS)
 
 
 def signed_interval(figure: Estimate, digits: int = 2) -> str:

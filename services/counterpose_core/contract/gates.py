@@ -74,11 +74,13 @@ class RegressionSet(ResponseBody):
     theirs alone. Null in files of earlier versions."""
 
     def __str__(self) -> str:
+        return f"{self.contents}{self.blind_spot and f'. {self.blind_spot}'}"
+
+    @property
+    def contents(self) -> str:
+        """What it holds, without what it cannot test."""
         changes = ", ".join(f"{name} {number}" for name, number in self.changes.items())
-        return (
-            f"{self.pairs} pairs of {self.sources} source images ({changes}), digest {self.digest}"
-            f"{self.blind_spot and f'. {self.blind_spot}'}"
-        )
+        return f"{self.pairs} pairs of {self.sources} source images ({changes}), digest {self.digest}"
 
     @property
     def blind_spot(self) -> str:

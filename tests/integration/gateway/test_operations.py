@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from counterpose._cli.stress_test import stress_test_text
 from counterpose_core.contract.classifiers import (
     ClassifierDescription,
     ClassifyRequest,
@@ -99,6 +100,17 @@ async def test_an_operation_that_hurts_is_shown_from_the_level_on_at_which_it_do
     assert (summary.verdicts[0].classifier, summary.verdicts[0].state) == ("leaning", "breaks")
     assert summary.counts["done"] == told.images
     assert "breaks       leaning loses 100 points" in str(summary)
+    of_run = summary.run_id[:8]
+    again = (
+        "counterpose stress-test demo --classifier steady --classifier leaning --max-edits-per-image 0 "
+        "--lance-r-edits-per-image 0 --operation rotation --operation gaussian-blur --operation upside-down "
+        "--severity grid --size 512 --seed 3"
+    )
+    shown = stress_test_text(summary)
+    assert f"next, from which level on it fails: {again}" in shown.splitlines()
+    assert f"compare other models on them: counterpose freeze {of_run} regression-set.json" in shown
+    page = (await gateway.http.get(f"/v1/runs/{summary.run_id}/report")).text
+    assert f"<code>{again}</code>" in page
 
 
 async def test_every_image_has_a_control_and_a_placebo_and_each_level_once(gateway: FakeGateway) -> None:

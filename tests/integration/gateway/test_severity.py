@@ -99,6 +99,7 @@ async def test_an_adaptive_run_finds_where_each_image_fails(tmp_path: Path) -> N
     async with answering(tmp_path) as gateway:
         summary = await finished(gateway)
         asked = gateway.services.classifiers.asked  # type: ignore[attr-defined]
+    assert summary.config["notes"] == []
     found = figure(summary, "leaning", "rotation")
     tenths = Counter(
         number(each.source) for each in {Recipe(each.source): each for each in asked["leaning"]}.values()

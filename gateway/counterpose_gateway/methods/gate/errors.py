@@ -322,7 +322,9 @@ def _outcome_said(config: GateConfig, outcome: GateOutcome | None, judged: Judge
                 else "no class was tested"
             )
             within = f"no regression above {tolerance} in {_tested_of(cells, tested)}, and {of_class}"
-            return f"Passed: {within}; the largest is {_said(largest)}."
+            is_worse = (largest.regression.estimate or 0.0) > 0.0
+            most = "the largest is" if is_worse else "none got worse, the least improved is"
+            return f"Passed: {within}; {most} {_said(largest)}."
 
 
 def _said(cell: GateCell) -> str:
@@ -334,5 +336,7 @@ def points(estimate: Estimate) -> str:
     """Return an estimate in percentage points with its interval and n."""
     if estimate.estimate is None or estimate.low is None or estimate.high is None:
         return f"- (n={estimate.n})"
-    figures = (f"{100 * value:+.1f}" for value in (estimate.estimate, estimate.low, estimate.high))
+    # A negative zero becomes a plain one.
+    shown = (round(100 * value, 1) + 0.0 for value in (estimate.estimate, estimate.low, estimate.high))
+    figures = (f"{value:+.1f}" for value in shown)
     return "{} points [{}, {}] (n={})".format(*figures, estimate.n)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+from counterpose_core.commands import LEAST_ADAPTIVE
 from counterpose_core.contract.confirmation import ConfirmationPlan
 from counterpose_core.contract.datasets import Dataset
 from counterpose_core.contract.stress_tests import StressTestCreate
+from counterpose_core.contract.transforms import TransformPlan
 from counterpose_core.errors import ClassMapMismatch
 from counterpose_gateway.methods.stress_test.summary.hypotheses import CLASSIFIERS
 from counterpose_gateway.records.source_table import SourceTable
@@ -30,6 +32,17 @@ def planning_notes(
     if confirmation is not None and confirmation.reason is not None:
         notes.append(f"no finding can be confirmed: {confirmation.reason}")
     return notes
+
+
+def severity_notes(plan: TransformPlan, images: int) -> list[str]:
+    """Say that an adaptive search saves little on so few independent images; empty where it saves."""
+    if plan.severity is None or not plan.is_adaptive or images >= LEAST_ADAPTIVE:
+        return []
+    share, of = f"{plan.severity.full_share:.0%}", _count(images, "image")
+    return [
+        f"severity 'adaptive' asks every level of {share} of {of} and saves little below {LEAST_ADAPTIVE}; "
+        "'grid' tells the same more narrowly, and can be frozen"
+    ]
 
 
 def images_needed(create: StressTestCreate) -> int:

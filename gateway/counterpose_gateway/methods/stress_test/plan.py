@@ -25,7 +25,11 @@ from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words, find_confusable
 from counterpose_gateway.methods.stress_test.baseline import measure_baseline
 from counterpose_gateway.methods.stress_test.groups import group_sources
-from counterpose_gateway.methods.stress_test.notes import planning_notes, require_several_classes
+from counterpose_gateway.methods.stress_test.notes import (
+    planning_notes,
+    require_several_classes,
+    severity_notes,
+)
 from counterpose_gateway.methods.stress_test.prepared import Prepared, divided, first_items
 from counterpose_gateway.methods.stress_test.transforms.plan import (
     completed,
@@ -210,7 +214,8 @@ async def prepare_stress_test(
     )
     if config.transforms is not None:
         plan = await completed(config.transforms, create, dataset.classes, grouped, given, services)
-        config = config.model_copy(update={"transforms": plan})
+        notes = [*config.notes, *severity_notes(plan, grouped.number_of_units())]
+        config = config.model_copy(update={"transforms": plan, "notes": notes})
     # Edits are answered among the dataset's classes alone, and are held against these answers.
     further = {} if config.edits_captions or config.transforms is None else config.transforms.others
     baseline = await measure_baseline(create, chosen, dataset.classes, services, further)

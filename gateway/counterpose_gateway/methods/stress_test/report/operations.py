@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from counterpose_core.commands import apply_command, prove_command, repeat_command, repeat_notes
+from counterpose_core.commands import (
+    apply_command,
+    operation_proof_command,
+    operation_steps,
+    repeat_command,
+    repeat_notes,
+)
 from counterpose_core.contract.recipes import IDENTITY, Recipe
 from counterpose_core.contract.runs import Item, PredictionPair, Run, TransformedImage
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
@@ -101,7 +107,8 @@ def operations_context(
         **_severity_context(told),
         "cut": any(level.placebo for each in figures for level in each.levels),
         "scaled": plan is not None and plan.scaled,
-        "prove_command": partial(_prove_command, summary),
+        "next_steps": operation_steps(summary),
+        "prove_command": partial(operation_proof_command, summary),
         "apply_command": partial(apply_command, run.id),
     }
 
@@ -116,12 +123,6 @@ def _severity_context(told: TransformSummary | None) -> dict[str, Any]:
         "severity_rows": severity_rows(severity),
         "severity_levels": sorted({level.level for each in severity.figures for level in each.levels}),
     }
-
-
-def _prove_command(summary: StressTestSummary, number: int) -> str:
-    """The command that proves a finding; it asks for other images where the run's dataset has none left."""
-    command = prove_command(summary.run_id, number)
-    return f"{command} --dataset FOLDER" if summary.pairs_left.get(number) == 0 else command
 
 
 def shade(level: OperationLevel) -> int:

@@ -275,8 +275,10 @@ def _verdict(name: str, figures: Sequence[OperationFigure], found: OperationAnsw
     rest = f"{holding}, {counts['cannot-tell']} cannot be decided."
     kind = "operations" if found.given is None else "given changes"
     if hurting := counts[found.shown]:
-        hurt = "hurt" if found.shown == "breaks" else "are suspected"
-        sentence = f"{own[0].sentence} In all {hurting} of {len(own)} {kind} {hurt}, {rest}"
+        hurt = "is" if hurting == 1 else "are"
+        hurt = f"{hurt} suspected" if found.shown != "breaks" else "hurts" if hurting == 1 else "hurt"
+        of_all = f" Of {len(own)} {kind}, {hurting} {hurt}, {rest}" if len(own) > 1 else ""
+        sentence = own[0].sentence + of_all
         return ClassifierVerdict(classifier=name, state=found.shown, finding=None, sentence=sentence)
     sentence = f"{name}: of {len(own)} {kind} on {len(found.groups)} images none is shown to hurt; {rest}"
     state: OperationState = "cannot-tell" if counts["cannot-tell"] else "holds"

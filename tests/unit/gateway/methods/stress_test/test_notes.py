@@ -6,8 +6,10 @@ import pytest
 
 from counterpose_core.contract.perturber import Perturbations, PerturbItem
 from counterpose_core.contract.scorer import EditScores, ScoreItem
+from counterpose_core.contract.severity import SeverityPlan
+from counterpose_core.contract.transforms import TransformPlan
 from counterpose_core.errors import ClassMapMismatch
-from counterpose_gateway.methods.stress_test.notes import images_needed
+from counterpose_gateway.methods.stress_test.notes import images_needed, severity_notes
 from counterpose_gateway.methods.stress_test.plan import plan_stress_test
 from counterpose_gateway.records.source_table import SourceTable
 from fakes.confirmed_runs import staged_run
@@ -34,6 +36,18 @@ async def test_frames_of_one_video_are_too_few_however_many_they_are() -> None:
         "no test can show anything on 1 group of images: the easiest takes 3 whose edits and placebos are "
         "all kept"
     ]
+
+
+def test_an_adaptive_search_on_few_images_says_that_it_saves_little() -> None:
+    severity = SeverityPlan(plan="adaptive", loss=0.1, full_share=0.19)
+    plan = TransformPlan(operations={"rotation": [1, 2, 3, 4, 5]}, size=512, severity=severity)
+    assert severity_notes(plan, 54) == [
+        "severity 'adaptive' asks every level of 19% of 54 images and saves little below 96; 'grid' tells "
+        "the same more narrowly, and can be frozen"
+    ]
+    assert severity_notes(plan, 96) == []
+    grid = plan.model_copy(update={"severity": severity.model_copy(update={"plan": "grid"})})
+    assert severity_notes(grid, 54) == []
 
 
 async def test_enough_images_need_no_note() -> None:
