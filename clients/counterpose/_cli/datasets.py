@@ -14,6 +14,7 @@ import typer
 from counterpose._cli.dataset_import import cancel_import, import_dataset
 from counterpose._cli.groups import examples, group
 from counterpose._cli.options import AsJson, Captions, Names, Url
+from counterpose._cli.steps import going_on
 from counterpose._cli.tables import Table
 from counterpose._cli.terminal import connected, print_note, print_result, show
 from counterpose._datasets.folders import folder_digest, images_in, read_captions
@@ -194,7 +195,9 @@ def pairs_name(client: Client, table: str, dataset: str, own: OwnTexts = NO_TEXT
     known = {each.name for each in client.datasets.list().datasets if each.n_sources}
     name = f"{_stem(Path(table).stem)}-pairs-{pairs_digest(images)}"
     if name not in known:
-        _note(client.datasets.upload_pairs(table, of=dataset, name=name, names=own.names))
+        with going_on(f"uploading the {len(images)} images of {table}"):
+            done = client.datasets.upload_pairs(table, of=dataset, name=name, names=own.names)
+        _note(done)
     return name
 
 
@@ -220,7 +223,9 @@ def _stem(name: str) -> str:
 
 
 def _upload(client: Client, folder: Path, name: str, own: OwnTexts) -> None:
-    _note(client.datasets.upload(folder, name=name, captions=own.captions, names=own.names))
+    with going_on(f"uploading the images of {folder}"):
+        done = client.datasets.upload(folder, name=name, captions=own.captions, names=own.names)
+    _note(done)
 
 
 def _note(done: Uploaded) -> None:

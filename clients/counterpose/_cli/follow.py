@@ -14,6 +14,7 @@ from counterpose._cli.kinds import runs_of
 from counterpose._cli.outcomes import DropLimit, exit_for_state
 from counterpose._cli.placement import current
 from counterpose._cli.progress import follow_progress
+from counterpose._cli.steps import going_on
 from counterpose._cli.terminal import check_writable, exit_on_error, print_note, show, write_report
 from counterpose._run_calls import AnyItem, Summary
 from counterpose._sync.client import Client
@@ -73,7 +74,8 @@ def create_and_follow(
             complete too.
         serves_function: whether the run calls a Python function that this command serves.
     """
-    run = create()
+    with going_on("planning the run"):
+        run = create()
     # Said before it works, and where it is left alone: what it cannot show, however it comes out.
     for note in run.run.resolved_config.get("notes", []):
         print_note(f"note: {note}")
@@ -137,13 +139,17 @@ def run_to_end(
         follow_progress(run, quiet=output.as_json, look=None if placement is None else placement.look)
         if not output.as_json:
             print_note("summing up")
-        summary, kind = run.summary(), runs_of(run.run.kind)
+        kind = runs_of(run.run.kind)
+        with going_on("summing up"):
+            summary = run.summary()
         # The summary first: a report that cannot be written must not cost it.
         show(summary, (render or kind.text)(summary), output.as_json)
         ended = exit_for_state(run.run.state)
         write(summary, ended)
         if output.report is not None:
-            write_report(output.report, run.report())
+            with going_on("making the report"):
+                html = run.report()
+            write_report(output.report, html)
         if ended is ExitCode.PASSED:
             return (judge or kind.judge)(summary)
         print_note(f"the run ended {run.run.state}: {failures(run.run, summary)}")

@@ -10,6 +10,7 @@ import typer
 
 from counterpose._cli.classifiers import import_from_working_directory
 from counterpose._cli.groups import examples
+from counterpose._cli.steps import going_on
 from counterpose._cli.terminal import exit_on_error, print_note, print_result
 from counterpose._datasets import own_editor
 
@@ -46,7 +47,7 @@ def make_pairs(
 ) -> None:
     """Let an editor of your own change each image of a folder, for `stress-test --pairs`."""
     import_from_working_directory()
-    with exit_on_error():
+    with exit_on_error(), going_on("the editor starts") as steps:
         table = own_editor.make_pairs(
             folder,
             editor=editor,
@@ -55,6 +56,7 @@ def make_pairs(
             seed=seed,
             seconds=seconds,
             limit=limit,
+            tell=lambda done, of: steps.tell(f"{done} of {of} images edited", if_long=True),
         )
     print_result(str(table))
     words = ["counterpose", "stress-test", str(folder), "--pairs", str(table.path)]

@@ -22,6 +22,7 @@ from counterpose._cli.options import (
     Url,
     thresholds_given,
 )
+from counterpose._cli.steps import going_on
 from counterpose._cli.tables import run_text, runs_text
 from counterpose._cli.terminal import connected, print_note, print_result, show
 from counterpose._sync.run_handle import AnyRun, UnknownRun
@@ -154,7 +155,8 @@ def delete(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
 def open_run(run: OneRun = "@last", as_json: AsJson = False, url: Url = None) -> None:
     """Show a run's report in the browser; print the file that holds it."""
     with connected(url) as client:
-        path = str(client.runs.get(run).open())
+        with going_on("making the report"):
+            path = str(client.runs.get(run).open())
         print_result(json.dumps({"report": path}) if as_json else path)
 
 

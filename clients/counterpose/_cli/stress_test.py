@@ -48,6 +48,7 @@ from counterpose._cli.options import (
 from counterpose._cli.outcomes import DropLimit
 from counterpose._cli.prove import MoreImages
 from counterpose._cli.stack import require_suite
+from counterpose._cli.steps import going_on
 from counterpose._cli.tables import Table, counts_text
 from counterpose._cli.terminal import print_note, show, write_file
 from counterpose._python_function.function import PREFIX
@@ -256,7 +257,9 @@ def stress_test(
         return {"dataset": dataset_name(client, dataset, own), **settings, "classifiers": specs}
 
     if dry_run:
-        found = client.stress_tests.estimate(**request(reachable(client, classifier, detach=False)))
+        asked = request(reachable(client, classifier, detach=False))
+        with going_on("planning the run"):
+            found = client.stress_tests.estimate(**asked)
         show(found, str(found), output.as_json)
         return
     serve_and_follow(

@@ -11,7 +11,7 @@ import importlib
 import io
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -79,6 +79,7 @@ def make_pairs(
     seed: int = 0,
     seconds: float = SECONDS,
     limit: int | None = None,
+    tell: Callable[[int, int], None] | None = None,
 ) -> PairTable:
     """Let an editor of your own change each image of a folder, and write a table of the pairs.
 
@@ -95,6 +96,7 @@ def make_pairs(
         seed: given to the editor.
         seconds: that it has for an image.
         limit: number of images, the first of the folder; default: all.
+        tell: called with how many images of how many are edited.
 
     Raises:
         DatasetEmpty: there are no images.
@@ -106,7 +108,9 @@ def make_pairs(
         raise InvalidRequest(f"the folder {str(out)!r} has files already; name a new one")
     table, rows = PairTable(place / TABLE), list[Sequence[object]]()
     with _opened(editor, seconds) as opened:
-        for image in images:
+        for done, image in enumerate(images):
+            if tell is not None and done:
+                tell(done, len(images))
             rows += _pairs_of(image, opened, changes, place, seed, table)
             faults = sum(map(len, table.left_out.values()))
             if not table.images and faults >= MOST_FAULTS:

@@ -74,8 +74,10 @@ def table_by(folder: Path, function: str, limit: int | None = 2, **changes: Any)
 
 
 def test_a_function_makes_each_level_and_a_control_that_the_table_names(folder: Path) -> None:
-    table = table_by(folder, "darker")
+    told = list[tuple[int, int]]()
+    table = table_by(folder, "darker", tell=lambda done, of: told.append((done, of)))
     assert (table.images, table.controls, table.left_out) == (6, True, {})
+    assert told == [(1, 2)], "of two images one is edited before the last begins"
     with table.path.open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["source"], row["change"], row["level"]) for row in rows] == [

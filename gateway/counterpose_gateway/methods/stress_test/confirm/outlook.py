@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -26,6 +26,7 @@ from counterpose_gateway.reports.numbers import counted, percent
 from counterpose_gateway.runs.seeds import derive_seed
 
 if TYPE_CHECKING:
+    from counterpose_core.types import EditType
     from counterpose_gateway.ledger import Ledger
 
 LEFT_UNKNOWN = "Whether images are left to prove it on is not known: its dataset was deleted."
@@ -141,7 +142,7 @@ def hopeless_of(findings: Sequence[Finding], left: Mapping[int, int]) -> list[in
         test = each.confirmed
         if not left.get(each.number):
             continue
-        change = Change(each.object_class, each.edit_type, each.removed, each.added)
+        change = Change(each.object_class, cast("EditType", each.edit_type), each.removed, each.added)
         # Without a test the pairs are the screen's, which chose it.
         evidence = join([[pair.loss for pair in each.pairs]] if test else [], len(findings))
         planned, kept = (test.planned, test.n_pairs) if test else (0, 0)
