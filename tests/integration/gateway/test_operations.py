@@ -40,6 +40,8 @@ class MisledByRotation(FakeClassifiers):
     def __init__(self, world: FakeWorld) -> None:
         super().__init__(world)
         self.recipes: list[Recipe] = []
+        self.only: set[str] = set()
+        """The images that it misses; empty for all."""
 
     async def describe(self, request: DescribeRequest) -> ClassifierDescription:
         """``leaning`` says what its own classes are, one of which the dataset has."""
@@ -52,10 +54,9 @@ class MisledByRotation(FakeClassifiers):
             return super().predict(request, image)
         recipe = Recipe.parsed(image)
         self.recipes.append(recipe)
-        misled = request.classifier == "leaning" and (recipe.operation, recipe.level >= 3) == (
-            "rotation",
-            True,
-        )
+        of_rotation = (recipe.operation, recipe.level >= 3) == ("rotation", True)
+        is_spared = bool(self.only) and recipe.source not in self.only
+        misled = request.classifier == "leaning" and of_rotation and not is_spared
         label = self.world.shown[recipe.source].label
         p_true = 0.1 if misled else 0.9
         rest = (1.0 - p_true) / (len(request.classes) - 1)
@@ -111,6 +112,18 @@ async def test_an_operation_that_hurts_is_shown_from_the_level_on_at_which_it_do
     assert f"compare other models on them: counterpose freeze {of_run} regression-set.json" in shown
     page = (await gateway.http.get(f"/v1/runs/{summary.run_id}/report")).text
     assert f"<code>{again}</code>" in page
+
+
+async def test_where_nothing_is_shown_the_images_of_the_worst_are(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 6, CLASSES[:2])
+    one = next(iter(gateway.ledger.datasets.sources("demo"))).image
+    gateway.services.classifiers.only = {one}  # type: ignore[attr-defined]
+    summary = await finished(gateway)
+    assert summary.transforms is not None
+    assert {each.state for each in summary.transforms.figures} == {"cannot-tell"}
+    page = (await gateway.http.get(f"/v1/runs/{summary.run_id}/report")).text
+    assert page.count('<div class="pair">') == 1
+    assert "Answered wrong under 1, and right before:" in page
 
 
 async def test_every_image_has_a_control_and_a_placebo_and_each_level_once(gateway: FakeGateway) -> None:

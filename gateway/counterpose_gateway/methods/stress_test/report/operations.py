@@ -79,25 +79,28 @@ def operations_context(
     """
     told, plan = summary.transforms, StressTestConfig.model_validate(summary.config).transforms
     figures = [] if told is None else told.figures
-    wanted = {
-        source: None
-        for figure in figures
-        for source in figure.headline.flipped[:PHOTOGRAPHS]
-        if figure.state in HURTING
-    }
+    breaking = [each for each in figures if each.state in HURTING]
+    # Where nothing hurts, the images of the worst that is open: what the run is about can be seen.
+    doubtful = [each for each in figures if each.state == "cannot-tell" and each.headline.flipped]
+    pictured = breaking or doubtful[:1]
+    wanted = {source: None for figure in pictured for source in figure.headline.flipped[:PHOTOGRAPHS]}
     # All items of a run are read only where some are shown.
     read = items if wanted else ()
     found: dict[str, list[Item]] = {}
     for item in read:
         if item.item_group in wanted and item.result is not None:
             found.setdefault(item.item_group, []).append(item)
-    breaking = [each for each in figures if each.state in HURTING]
     return {
         "told": told,
         "breaking": [
             (each, each.headline, _photographs(each, found, album, run.id)) for each in breaking[:SHOWN]
         ],
         "more": breaking[SHOWN:],
+        "doubtful": [
+            (each, each.headline, _photographs(each, found, album, run.id))
+            for each in pictured
+            if not breaking
+        ],
         "open": [each for each in figures if each.state == "cannot-tell"],
         "held": [each for each in figures if each.state == "holds"],
         "levels": sorted({level.level for each in figures for level in each.levels}),
