@@ -16,6 +16,7 @@ from counterpose_core.text.word_policy import WordPolicy
 from counterpose_core.tracing import Tracing
 from counterpose_gateway.access.key_ring import KeyRing
 from counterpose_gateway.http.accept import require_acceptable
+from counterpose_gateway.http.answers import Answers
 from counterpose_gateway.http.edge import Edge
 from counterpose_gateway.http.in_flight import InFlight, Room, Turns
 from counterpose_gateway.http.metrics import Metrics, ResponseCounter, Traced
@@ -102,10 +103,12 @@ def create_app(
     app.add_middleware(Traced, tracing=tracing or Tracing())
     # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
     app.add_middleware(Turns)
-    app.add_middleware(
-        Edge, settings=settings, sessions=sessions, ring=ring, note=ledger.access.note, links=links
-    )
     app.add_middleware(InFlight, room=room)
+    app.add_middleware(
+        Edge, settings=settings, sessions=sessions, ring=ring, note=ledger.access.note, links=links, room=room
+    )
+    app.add_middleware(InFlight, room=room, counts=False)
+    app.add_middleware(Answers)
     app.add_middleware(ProblemMiddleware, server="the gateway")
     app.add_middleware(RateLimitFields)
     app.add_middleware(ResponseCounter, metrics=metrics)
@@ -157,8 +160,9 @@ def create_admin_app(public: FastAPI, settings: GatewaySettings) -> FastAPI:
     install_error_handlers(app, FIELD_RULES)
     room = _room(settings, context.metrics)
     own = settings.model_copy(update={"api_keys": settings.admin_keys})
-    app.add_middleware(Edge, settings=own, has_pages=False)
     app.add_middleware(InFlight, room=room)
+    app.add_middleware(Edge, settings=own, has_pages=False, room=room)
+    app.add_middleware(InFlight, room=room, counts=False)
     app.add_middleware(ProblemMiddleware, server="the gateway")
     app.add_middleware(RateLimitFields)
     app.state.room, app.state.context = room, context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
@@ -14,6 +14,11 @@ from counterpose_core.errors import Cancelled, PayloadTooLarge, RateLimited, Req
 
 BODY_SECONDS = 120.0
 """Enough for 32 MB at 270 kB/s; a slower client would only occupy a connection."""
+
+UNKNOWN_SECONDS = 5.0
+"""Enough for a form; nothing else is sent without a key."""
+
+UNCOUNTED: AbstractContextManager[None] = nullcontext()
 
 LARGE = 256_000
 """Bytes from which on a body waits for its turn: those of images do, and hardly any others."""
@@ -33,6 +38,11 @@ class Limit:
         )
 
 
+def has_body(headers: Headers) -> bool:
+    """Whether a request announces a body (RFC 9112, section 6)."""
+    return "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
+
+
 class Bodies:
     """Counts the bytes of all bodies from their arrival until their request is answered.
 
@@ -47,8 +57,22 @@ class Bodies:
         self._turns = asyncio.Semaphore(at_once)
 
     @asynccontextmanager
-    async def reading(self, headers: Headers, receive: Receive, limit: Limit) -> AsyncIterator[Body]:
+    async def reading(
+        self,
+        headers: Headers,
+        receive: Receive,
+        limit: Limit,
+        awaited: AbstractContextManager[None] = UNCOUNTED,
+        seconds: float = BODY_SECONDS,
+    ) -> AsyncIterator[Body]:
         """Read the whole body, and hold its bytes until the block ends.
+
+        Args:
+            headers: of the request.
+            receive: gives the body's parts.
+            limit: of its bytes.
+            awaited: held until the body is there; not where there is none.
+            seconds: in which it must be there.
 
         Raises:
             Cancelled: the client left before its end.
@@ -62,7 +86,8 @@ class Bodies:
             raise limit.refusal()
         body = Body(receive, limit, self)
         try:
-            await body.gather()
+            with awaited if has_body(headers) else nullcontext():
+                await body.gather(seconds)
             async with self._turns if body.size > LARGE else nullcontext():
                 yield body
         finally:
@@ -93,14 +118,14 @@ class Body:
         self._chunks: list[bytes] | None = []
         self.size = 0
 
-    async def gather(self) -> None:
+    async def gather(self, seconds: float) -> None:
         """Receive all of it; raises as `Bodies.reading` does."""
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._gather()
         except TimeoutError as error:
             raise RequestTimeout(
-                f"the body did not arrive within {BODY_SECONDS:g} s; send it faster or in smaller parts"
+                f"the body did not arrive within {seconds:g} s; send it faster or in smaller parts"
             ) from error
 
     async def _gather(self) -> None:

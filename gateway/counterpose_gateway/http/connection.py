@@ -279,6 +279,12 @@ def _too_slow() -> RequestTimeout:
     )
 
 
+UNREAD_SECONDS = 30.0
+"""Seconds in which a client takes at least `LEAST_READ` of an answer that waits for it, or all of it."""
+
+LEAST_READ = 32_768
+"""Bytes; a link of 1 kB a second is slower than any that loads a page."""
+
 JOINED_BYTES = 65_536
 """A longer body is not copied to save a call."""
 
@@ -297,6 +303,8 @@ class OneWrite(asyncio.Transport):
         self._transport = transport
         self._loop = loop
         self._head = b""
+        self._written = self._read = 0
+        self._timer: asyncio.TimerHandle | None = None
 
     def write(self, data: Any) -> None:
         """Write the data, after the head that waits, if any."""
@@ -306,16 +314,35 @@ class OneWrite(asyncio.Transport):
             self._loop.call_soon(self.flush)
         elif self._head and len(data) <= JOINED_BYTES:
             head, self._head = self._head, b""
-            self._transport.write(head + data)
+            self._send(head + data)
         else:
             self.flush()
-            self._transport.write(data)
+            self._send(data)
 
     def flush(self) -> None:
         """Write the head that waits, if any."""
         if self._head:
             head, self._head = self._head, b""
-            self._transport.write(head)
+            self._send(head)
+
+    def _send(self, data: Any) -> None:
+        self._transport.write(data)
+        self._written += len(data)
+        if self._timer is None and self._transport.get_write_buffer_size():
+            self._watch()
+
+    def _watch(self) -> None:
+        self._read = self._written - self._transport.get_write_buffer_size()
+        self._timer = self._loop.call_later(UNREAD_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """Cut a connection off whose client leaves its answer unread."""
+        self._timer, waits = None, self._transport.get_write_buffer_size()
+        if waits and self._written - waits < self._read + LEAST_READ:
+            # Closing would wait for what is not read.
+            self.abort()
+        elif waits:
+            self._watch()
 
     def close(self) -> None:
         """Close the connection after what was written."""

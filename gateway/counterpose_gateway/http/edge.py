@@ -6,6 +6,8 @@ import asyncio
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -15,14 +17,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from counterpose_core.errors import (
     Forbidden,
     InvalidRequest,
+    PayloadTooLarge,
     SignedUrlRefused,
     Unauthorized,
     UnsupportedMedia,
 )
 from counterpose_core.types import is_loopback
 from counterpose_gateway.access.key_ring import OF_SETTINGS, Holder, KeyRing
-from counterpose_gateway.http.bodies import Bodies, Limit
-from counterpose_gateway.http.rate_limits import CallerLimits
+from counterpose_gateway.http.bodies import (
+    BODY_SECONDS,
+    UNCOUNTED,
+    UNKNOWN_SECONDS,
+    Bodies,
+    Limit,
+    has_body,
+)
+from counterpose_gateway.http.rate_limits import CallerLimits, caller_of
 from counterpose_gateway.http.request_head import (
     SAFE_METHODS,
     bearer,
@@ -34,6 +44,9 @@ from counterpose_gateway.http.sessions import COOKIE, Sessions
 from counterpose_gateway.http.signed_urls import SignedUrls
 from counterpose_gateway.records.access_keys import AccessEntry
 from counterpose_gateway.settings import GatewaySettings
+
+if TYPE_CHECKING:
+    from counterpose_gateway.http.in_flight import Room
 
 SIGN_IN = "/ui/login"
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", SIGN_IN})
@@ -65,6 +78,7 @@ class Edge:
         note: Callable[[AccessEntry], None] | None = None,
         links: SignedUrls | None = None,
         has_pages: bool = True,
+        room: Room | None = None,
     ) -> None:
         self._app = app
         keys = [key.get_secret_value().encode() for key in settings.api_keys]
@@ -73,6 +87,7 @@ class Edge:
         self._note = note
         self._links = links
         self._has_pages = has_pages
+        self._room = room
         self._limits = CallerLimits(settings)
         self._bodies = Bodies(settings.max_bodies_bytes, settings.concurrent_uploads)
         self._any_body = Limit(settings.max_body_bytes, "COUNTERPOSE_MAX_BODY_BYTES")
@@ -94,8 +109,13 @@ class Edge:
         _require_each_once(request)
         require_own_origin(request.method, request.headers, must_tell=COOKIE in request.cookies)
         limit = FORM if is_page(request.url.path) else self._any_body
+        known = holder is not None or not wants_key
+        if not known and not signs_in and has_body(request.headers):
+            raise PayloadTooLarge(f"{request.url.path[:MOST_PATH]} takes no body; send none")
+        awaited = self._awaited(request, holder, known=known)
+        seconds = BODY_SECONDS if known else UNKNOWN_SECONDS
         # Read completely before the application sees it, so that the limit holds whatever the headers say.
-        async with self._bodies.reading(request.headers, receive, limit) as body:
+        async with self._bodies.reading(request.headers, receive, limit, awaited, seconds) as body:
             _check_media(request, body.size)
             answered = _Answered(without_ranges(send))
             tell_caller(scope, holder)
@@ -106,6 +126,15 @@ class Edge:
                     self._limits.count_refusal(scope)
                 if holder is not None:
                     await self._log(holder, request, answered.status)
+
+    def _awaited(
+        self, request: Request, holder: Holder | None, *, known: bool
+    ) -> AbstractContextManager[None]:
+        """What counts a body until it is there: without a key its address, which may have few."""
+        if self._room is None:
+            return UNCOUNTED
+        bodies = self._room.awaited if known else self._room.unknown
+        return bodies.held(caller_of(request.scope) if holder is None else holder.id)
 
     async def _caller(self, request: Request, host: str, *, wants_key: bool) -> Holder | None:
         path = request.url.path

@@ -8,8 +8,9 @@ Work for a client that may leave: it ends when nobody reads the answer any more.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -54,9 +55,45 @@ class Bound:
         return RateLimited(self._refusal)
 
 
+class Shares:
+    """So much of something at once, and of one caller a part of it, so that none shuts out the others."""
+
+    def __init__(self, most: int, of_one: int, what: str) -> None:
+        self._most, self._of_one, self._what = most, of_one, what
+        self._held = Counter[str]()
+
+    @property
+    def now(self) -> int:
+        """How much all callers hold together."""
+        return self._held.total()
+
+    @contextmanager
+    def held(self, caller: str, amount: int = 1) -> Iterator[None]:
+        """Hold an amount for a caller until the block ends; one that holds nothing may hold any amount.
+
+        Raises:
+            RateLimited: all callers together, or this one, would hold too much.
+        """
+        own, together = self._held[caller], self.now
+        if (own and own + amount > self._of_one) or (together and together + amount > self._most):
+            raise RateLimited(f"{self._what}; retry in a moment")
+        self._held[caller] += amount
+        try:
+            yield
+        finally:
+            self._held[caller] -= amount
+            if not self._held[caller]:
+                del self._held[caller]
+
+
+UNKNOWN_BODIES, UNKNOWN_BODIES_OF_ONE = 64, 4
+"""Bodies without a key that may be awaited at once, and of one address: forms of the login page."""
+
+
 class Room:
     """The bounds on requests in flight, and on listeners by themselves; health is always answered.
 
+    A request takes its place when its body is there: until then it is one of the ``awaited`` of its caller.
     ``turned_away`` is told the method of each request that is refused before the application sees it.
     """
 
@@ -66,6 +103,9 @@ class Room:
         self.turned_away = turned_away
         self.requests = Bound(requests, "requests", "COUNTERPOSE_MAX_REQUESTS_IN_FLIGHT")
         self.listeners = Bound(listeners, "listeners", "COUNTERPOSE_MAX_LISTENERS")
+        waits = "the gateway waits for as many bodies of requests as it may"
+        self.awaited = Shares(2 * requests, requests, f"{waits} (COUNTERPOSE_MAX_REQUESTS_IN_FLIGHT)")
+        self.unknown = Shares(UNKNOWN_BODIES, UNKNOWN_BODIES_OF_ONE, f"{waits} without a key")
 
     def bound_of(self, path: str) -> Bound | None:
         """Return what bounds requests of a path; None for health."""
@@ -75,15 +115,19 @@ class Room:
 
 
 class InFlight:
-    """Refuses a request where there is no room for it; `ProblemMiddleware` writes the refusal."""
+    """Refuses a request where there is no room for it; `ProblemMiddleware` writes the refusal.
 
-    def __init__(self, app: ASGIApp, *, room: Room) -> None:
+    ``counts``: whether it takes a place; else it only looks, before anything of the request is read.
+    """
+
+    def __init__(self, app: ASGIApp, *, room: Room, counts: bool = True) -> None:
         self._app = app
         self._room = room
+        self._counts = counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         bound = self._room.bound_of(scope["path"]) if scope["type"] == "http" else None
-        if bound is None:
+        if bound is None or (not self._counts and not bound.is_full):
             await self._app(scope, receive, send)
             return
         bound.enter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -12,13 +13,14 @@ from sqlalchemy import event
 from starlette.types import Message, Receive, Scope, Send
 
 from counterpose_core.errors import RateLimited
-from counterpose_gateway.http.in_flight import InFlight, Room, Turns
+from counterpose_gateway.http.in_flight import UNKNOWN_BODIES_OF_ONE, InFlight, Room, Turns
 from counterpose_gateway.progress import following
-from fakes.gateway import FakeGateway, fake_gateway
+from fakes.gateway import URL, FakeGateway, fake_gateway
 from fakes.ledgers import create_run
 from fakes.processes import poll_until
 
 RUNS = "/v1/stress-tests"
+JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture
@@ -61,33 +63,73 @@ async def test_a_listener_too_many_is_refused_and_requests_and_health_go_on(gate
 
 
 async def test_a_request_too_many_is_refused_before_its_body_is_read(gateway: FakeGateway) -> None:
-    more = asyncio.Event()
-
-    async def slow_body() -> AsyncIterator[bytes]:
-        yield b'{"name": '
-        await more.wait()
-        yield b'"demo"}'
-
     read: list[bytes] = []
 
     async def unread_body() -> AsyncIterator[bytes]:
         read.append(b'{"name": "more"}')
         yield read[-1]
 
-    json = {"content-type": "application/json"}
-    slow = [
-        asyncio.create_task(gateway.http.post("/v1/datasets", content=slow_body(), headers=json))
-        for _ in range(2)
-    ]
-    await poll_until(lambda: room_of(gateway).requests.is_full)
-    answer = await gateway.http.post("/v1/datasets", content=unread_body(), headers=json)
+    places = room_of(gateway).requests
+    places.enter()
+    places.enter()
+    answer = await gateway.http.post("/v1/datasets", content=unread_body(), headers=JSON)
     assert read == []
     assert refused(answer, "COUNTERPOSE_MAX_REQUESTS_IN_FLIGHT", 2)
     assert (await gateway.http.get("/healthz")).status_code == 200
     assert (await gateway.http.get("/readyz")).status_code == 200
+    places.leave()
+    assert (await gateway.http.get("/v1/datasets")).status_code == 200
+
+
+async def test_a_body_that_is_awaited_takes_no_place_and_a_caller_may_have_as_many_as_places(
+    gateway: FakeGateway,
+) -> None:
+    more = asyncio.Event()
+
+    async def slow_body(name: str) -> AsyncIterator[bytes]:
+        yield b'{"name": '
+        await more.wait()
+        yield f'"{name}"}}'.encode()
+
+    def post(name: str) -> Coroutine[object, object, httpx.Response]:
+        return gateway.http.post("/v1/datasets", content=slow_body(name), headers=JSON)
+
+    slow = [asyncio.create_task(post(name)) for name in ("one", "two")]
+    await poll_until(lambda: room_of(gateway).awaited.now == 2)
+    assert (await gateway.http.get("/v1/datasets")).status_code == 200, "no place is taken yet"
+    too_many = (await post("three")).json()
+    assert (too_many["code"], too_many["retryable"]) == ("rate-limited", True)
+    assert "waits for as many bodies of requests as it may" in too_many["detail"]
     more.set()
     assert {answer.status_code for answer in await asyncio.gather(*slow)} == {201}
-    assert (await gateway.http.get("/v1/datasets")).status_code == 200
+    assert room_of(gateway).awaited.now == 0
+
+
+async def test_without_a_key_only_the_login_waits_for_a_body_and_an_address_has_few(tmp_path: Path) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"key="
+        await asyncio.Event().wait()
+
+    form = {"content-type": "application/x-www-form-urlencoded", "origin": URL}
+    settings: dict[str, Any] = {"max_requests_in_flight": 2, "api_keys": ["a-key-of-32-letters-and-digits"]}
+    async with fake_gateway(tmp_path, **settings) as opened:
+        http, room = opened.http, room_of(opened)
+        held = [
+            asyncio.create_task(http.post("/ui/login", content=endless(), headers=form))
+            for _ in range(UNKNOWN_BODIES_OF_ONE)
+        ]
+        await poll_until(lambda: room.unknown.now == UNKNOWN_BODIES_OF_ONE)
+        answer = await http.post("/ui/login", content=endless(), headers=form)
+        assert (answer.status_code, answer.json()["code"]) == (429, "rate-limited")
+        assert "without a key" in answer.json()["detail"]
+        assert not room.requests.is_full, "and those with a key have all places"
+        for path in ("/", "/ui/static/pages.css"):
+            refusal = await http.request("GET", path, content=endless(), headers={"authorization": ""})
+            assert refusal.status_code == 413
+            assert refusal.json()["detail"] == f"{path} takes no body; send none"
+        for each in held:
+            each.cancel()
+        await asyncio.gather(*held, return_exceptions=True)
 
 
 async def test_a_request_that_fails_or_is_cut_off_gives_its_place_back() -> None:
@@ -153,19 +195,12 @@ async def test_a_submission_takes_five_transactions_and_a_refused_one_none(gatew
     # The dataset, how many images it has, a page of them, and the run, which is answered as it was written;
     # and the tenant's quota, once.
     assert len(begun) == 5
-    waits = [asyncio.create_task(gateway.http.post(RUNS, content=_endless())) for _ in range(2)]
-    await poll_until(lambda: room_of(gateway).requests.is_full)
+    places = room_of(gateway).requests
+    places.enter()
+    places.enter()
     before = len(begun)
     assert refused(await gateway.http.post(RUNS, json=body), "COUNTERPOSE_MAX_REQUESTS_IN_FLIGHT", 2)
     assert len(begun) == before
-    for each in waits:
-        each.cancel()
-    await asyncio.gather(*waits, return_exceptions=True)
-
-
-async def _endless() -> AsyncIterator[bytes]:
-    yield b"{"
-    await asyncio.Event().wait()
 
 
 async def test_a_submission_that_waits_for_a_service_lets_the_next_begin() -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from counterpose_gateway.http.connection import JOINED_BYTES, OneWrite
+from counterpose_gateway.http import connection
+from counterpose_gateway.http.connection import JOINED_BYTES, LEAST_READ, OneWrite
+from fakes.processes import poll_until
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 
@@ -19,6 +21,11 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.written: list[bytes] = []
         self.done = ""
+        self.waits = 0
+
+    def get_write_buffer_size(self) -> int:
+        """Return how much the client has not taken."""
+        return self.waits
 
     def write(self, data: Any) -> None:
         """Note a write; after an end it is lost, as on a socket."""
@@ -93,3 +100,31 @@ async def test_an_end_sends_what_was_written_and_a_break_does_not(
     await asyncio.sleep(0)
     assert wire.written == written
     assert joined.is_closing()
+
+
+async def test_a_client_that_leaves_its_answer_unread_is_cut_off(
+    wire: Wire, joined: OneWrite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.01)
+    wire.waits = 3 * LEAST_READ
+    joined.write(bytes(4 * LEAST_READ))
+    # It takes some, so it may go on; then nothing, though more is written.
+    wire.waits -= LEAST_READ
+    await asyncio.sleep(0.02)
+    assert wire.done == ""
+    joined.write(b"more")
+    wire.waits += 4
+    await poll_until(lambda: wire.done == "broken")
+
+
+async def test_a_client_that_takes_all_stays_however_long_it_is_silent(
+    wire: Wire, joined: OneWrite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.01)
+    wire.waits = 5
+    joined.write(b"12345")
+    wire.waits = 0
+    await asyncio.sleep(0.05)
+    joined.write(b"an event")
+    await asyncio.sleep(0.05)
+    assert wire.done == ""
