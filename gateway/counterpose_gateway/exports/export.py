@@ -29,6 +29,7 @@ from counterpose_gateway.exports.inventory import take_inventory
 from counterpose_gateway.exports.label_studio import LABEL_STUDIO
 from counterpose_gateway.exports.layouts import IMAGEFOLDER, PARQUET, WEBDATASET, Layout
 from counterpose_gateway.exports.records import Record
+from counterpose_gateway.images.pixels import PIXELS
 from counterpose_gateway.images.png import RememberingStore
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.ledger import Ledger
@@ -250,7 +251,8 @@ def register(
 def _sources(records: Iterable[Record], store: BlobStore) -> Iterator[NewSource]:
     for record in records:
         data = store.get(record.image)
-        height, width, _ = decode_image(data).shape
+        with PIXELS.held(data):
+            height, width, _ = decode_image(data).shape
         yield NewSource(
             image=record.image,
             label=record.class_name,

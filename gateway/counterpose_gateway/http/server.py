@@ -19,6 +19,7 @@ from fastapi import FastAPI
 
 from counterpose_gateway.http.connection import HeaderLimits, http_protocol
 from counterpose_gateway.settings import GatewaySettings
+from counterpose_processes.system import return_freed_memory
 
 GRACE_SECONDS = 5
 """For which a server that stops waits for open requests; streams end at once."""
@@ -74,6 +75,7 @@ OWN_FILES = 512
 def prepare_event_loop() -> None:
     """Let the running loop answer quickly while routes work in threads."""
     sys.setswitchinterval(TURN_SECONDS)
+    return_freed_memory()
     # A full collection looks through all that was imported, for 0.15 s in which nobody is answered.
     gc.collect()
     gc.freeze()

@@ -42,6 +42,7 @@ from counterpose_core.text.plain_text import (
     twin_key,
 )
 from counterpose_gateway.images.folder import RawSource, read_folder
+from counterpose_gateway.images.pixels import PIXELS
 from counterpose_gateway.images.quota import Quotas, Room
 from counterpose_gateway.records.sources import NewSource
 
@@ -288,12 +289,14 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
         raise ImageTooLarge(f"{source.filename!r} has more than {LARGEST_FILE} bytes; scale it down")
     # Only pixels are stored: metadata such as place and owner are removed, and equal images get equal names.
     most_chunks = MAX_CHUNKS if room is None else room.quotas.png_chunks
-    pixels = decode_image(source.content, max_pixels=LARGEST_PHOTOGRAPH, max_chunks=most_chunks)
-    height, width, _ = pixels.shape
-    if min(height, width) < SMALLEST_SIDE:
-        raise InvalidRequest(f"{source.filename!r} has {width} x {height} pixels, too few to show anything")
-    mask = packed_mask(source, source.content, pixels)
-    return _put(source, pack(pixels), (width, height), mask, store, room)
+    with PIXELS.held(source.content):
+        pixels = decode_image(source.content, max_pixels=LARGEST_PHOTOGRAPH, max_chunks=most_chunks)
+        height, width, _ = pixels.shape
+        if min(height, width) < SMALLEST_SIDE:
+            few = f"{source.filename!r} has {width} x {height} pixels, too few to show anything"
+            raise InvalidRequest(few)
+        mask = packed_mask(source, source.content, pixels)
+        return _put(source, pack(pixels), (width, height), mask, store, room)
 
 
 def _check_pair(pair: Pairing) -> None:

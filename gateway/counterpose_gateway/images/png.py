@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 from xml.sax.saxutils import quoteattr
 
@@ -16,6 +16,7 @@ from counterpose_core.errors import (
 )
 from counterpose_core.image_recipes import digest_of_pixels, shown_image
 from counterpose_core.images.codecs import XMP_KEYWORD, encode_png
+from counterpose_gateway.images.pixels import PIXELS
 from counterpose_gateway.runs.stores import Store
 
 if TYPE_CHECKING:
@@ -54,8 +55,15 @@ def marked_png(ref: str, store: Store, marks: Mapping[str, str], pixel_digest: s
 
     ``pixel_digest`` is of the pixels that a recipe made before; others are corrupt.
     """
+    with PIXELS.reading(store.get) as read:
+        return _marked_png(ref, read, marks, pixel_digest)
+
+
+def _marked_png(
+    ref: str, read: Callable[[str], bytes], marks: Mapping[str, str], pixel_digest: str | None
+) -> bytes:
     try:
-        pixels = shown_image(ref, store.get)
+        pixels = shown_image(ref, read)
     except (ImageUndecodable, ImageTooLarge, UnsupportedMedia) as error:
         raise ArtifactMissing(f"the artifact {ref!r} is not an image; check the digest") from error
     if pixel_digest is not None and pixel_digest != digest_of_pixels(pixels):

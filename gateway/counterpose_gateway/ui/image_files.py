@@ -19,6 +19,7 @@ from counterpose_core.errors import (
 from counterpose_core.image_recipes import shown_image
 from counterpose_core.images.codecs import Pixels, decode_image
 from counterpose_core.types import BlobRef
+from counterpose_gateway.images.pixels import PIXELS
 from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE, png_of, synthetic_xmp
 from counterpose_gateway.reports.images import LONGEST_SIDE, encode_webp, shrink
 from counterpose_gateway.routes.context import Context
@@ -39,7 +40,8 @@ def get_made_image(
     if not is_recipe(recipe):
         raise InvalidRequest(f"{recipe!r} is no recipe of an image")
     try:
-        pixels = shrink(shown_image(recipe, context.own_blobs.get))
+        with PIXELS.reading(context.own_blobs.get) as read:
+            pixels = shrink(shown_image(recipe, read))
     except (ImageUndecodable, ImageTooLarge, UnsupportedMedia) as error:
         raise ArtifactMissing(f"the photograph of {recipe!r} is not an image") from error
     is_changed = Recipe.parsed(recipe).operation != IDENTITY
@@ -55,12 +57,13 @@ def get_made_image(
 def get_small_image(ref: Ref, context: Context) -> Response:
     """Return an image at the size of the pages; a tiny one is enlarged, each pixel to a square."""
     try:
-        pixels = decode_image(context.own_blobs.get(ref))
+        with PIXELS.reading(context.own_blobs.get) as read:
+            pixels = shrink(decode_image(read(ref)))
     except (ImageUndecodable, ImageTooLarge, UnsupportedMedia) as error:
         raise ArtifactMissing(f"the artifact {ref!r} is not an image; check the digest") from error
     marks = "" if context.ledger.datasets.is_source_image(ref) else synthetic_xmp(artifact=ref)
     is_tiny = max(pixels.shape[:2]) <= LONGEST_SIDE // 2
-    shown = encode_webp(_enlarged(pixels) if is_tiny else shrink(pixels), marks, lossless=is_tiny)
+    shown = encode_webp(_enlarged(pixels) if is_tiny else pixels, marks, lossless=is_tiny)
     return Response(shown, media_type="image/webp", headers={"cache-control": FOR_EVER})
 
 

@@ -85,6 +85,24 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int =
         ) from error
 
 
+def pixel_count(data: bytes) -> int:
+    """Return how many pixels an image has by its header; 0 where `decode_image` refuses it unread."""
+    if data.startswith(_RAW_MAGIC):
+        header = data[len(_RAW_MAGIC) :][: _RAW_HEADER.size]
+        height, width, _ = _RAW_HEADER.unpack(header) if len(header) == _RAW_HEADER.size else (0, 0, 0)
+        return int(height * width)
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            return image.width * image.height
+    except (
+        *_PARSER_ERRORS,
+        UnidentifiedImageError,
+        Image.DecompressionBombError,
+        Image.DecompressionBombWarning,
+    ):
+        return 0
+
+
 def encode_raw(array: Pixels) -> bytes:
     """Encode uint8 (H, W, 3) as raw bytes after a shape header: lossless, and as fast as a copy."""
     pixels = _checked(array)

@@ -1,0 +1,73 @@
+"""How many pixels are decoded and encoded at once in this process: further images wait, whoever asks.
+
+A file of a hundred bytes may be an image of 16 megapixels, which takes 200 MB while it is worked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Condition, Lock
+
+from counterpose_core.images.codecs import pixel_count
+
+MOST_PIXELS = 40_000_000
+"""Pixels that are worked on at once, in all images together; one image may have more, by itself."""
+
+SMALL = 1_000_000
+"""Pixels up to which an image waits for none: some megabytes, as many as there are threads."""
+
+
+class PixelRoom:
+    """The pixels that threads work on at once, first come first served."""
+
+    def __init__(self, most: int = MOST_PIXELS) -> None:
+        self._most, self._now = most, 0
+        self._turn, self._changed = Lock(), Condition()
+
+    @property
+    def now(self) -> int:
+        """The pixels that are worked on."""
+        return self._now
+
+    @contextmanager
+    def held(self, data: bytes, *, waits: bool = True) -> Iterator[None]:
+        """Wait until there is room for the image of these bytes, and hold it until the block ends.
+
+        ``waits``: else it is counted at once, for one who holds another image, whom no one may wait for.
+        """
+        pixels = pixel_count(data)
+        if pixels <= SMALL:
+            yield
+            return
+        if waits:
+            with self._turn, self._changed:
+                self._changed.wait_for(lambda: not self._now or self._now + pixels <= self._most)
+                self._now += pixels
+        else:
+            with self._changed:
+                self._now += pixels
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._now -= pixels
+                self._changed.notify_all()
+
+    @contextmanager
+    def reading(self, get: Callable[[str], bytes]) -> Iterator[Callable[[str], bytes]]:
+        """Return ``get`` with room for each image that it reads, until the block ends."""
+        with ExitStack() as held:
+            first = [True]
+
+            def read(ref: str) -> bytes:
+                data = get(ref)
+                held.enter_context(self.held(data, waits=first[0]))
+                first[0] = False
+                return data
+
+            yield read
+
+
+PIXELS = PixelRoom()
+"""Those of this process."""

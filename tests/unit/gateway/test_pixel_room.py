@@ -1,0 +1,73 @@
+"""Pixels in work: large images wait for each other, small ones and whoever holds one already do not."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from threading import Event
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from counterpose_core.images.codecs import encode_raw, pixel_count
+from counterpose_gateway.images.pixels import SMALL, PixelRoom
+
+
+def picture(side: int, form: str = "WEBP") -> bytes:
+    """A file of a few hundred bytes that is a large image."""
+    written = io.BytesIO()
+    Image.new("RGB", (side, side), (10, 200, 30)).save(written, form, lossless=True)
+    return written.getvalue()
+
+
+LARGE = picture(1500)
+"""2.25 megapixels."""
+
+
+@pytest.mark.parametrize("form", ["WEBP", "PNG", "JPEG"])
+def test_pixels_are_counted_by_the_header(form: str) -> None:
+    assert pixel_count(picture(1500, form)) == 2_250_000
+    assert pixel_count(picture(1500, form)[:8]) == 0
+
+
+def test_a_raw_image_tells_its_pixels_and_damage_none() -> None:
+    raw = encode_raw(np.zeros((3, 5, 3), dtype=np.uint8))
+    assert pixel_count(raw) == 15
+    assert pixel_count(raw[:9]) == pixel_count(b"") == pixel_count(b"no image") == 0
+
+
+def test_a_large_image_waits_until_there_is_room_and_a_small_one_for_nothing() -> None:
+    room, began = PixelRoom(4_000_000), Event()
+
+    def work() -> None:
+        with room.held(LARGE):
+            began.set()
+
+    with ThreadPoolExecutor(2) as threads:
+        with room.held(LARGE):
+            waits = threads.submit(work)
+            with room.held(picture(100)):
+                assert room.now == 2_250_000
+            assert not began.wait(0.05)
+        waits.result(100)
+    assert (began.is_set(), room.now) == (True, 0)
+
+
+def test_an_image_larger_than_the_room_is_worked_on_by_itself_and_a_fault_gives_it_back() -> None:
+    room = PixelRoom(SMALL)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="damaged"), room.held(LARGE):
+            raise ValueError("damaged")
+    assert room.now == 0
+
+
+def test_who_holds_an_image_waits_for_no_second_one() -> None:
+    room = PixelRoom(4_000_000)
+    # Two that each read two would wait for each other for ever.
+    with ExitStack() as held:
+        read = held.enter_context(room.reading(lambda ref: LARGE))
+        assert read("first") == read("second") == LARGE
+        assert room.now == 4_500_000
+    assert room.now == 0
