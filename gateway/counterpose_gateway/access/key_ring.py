@@ -18,7 +18,7 @@ from counterpose_gateway.records.tenants import DEFAULT_TENANT
 if TYPE_CHECKING:
     from counterpose_gateway.ledger.access import Access
 
-KNOWN_SECONDS = 5.0
+KNOWN_SECONDS = 3.0
 """For so long a key is not looked up again: a revoked one opens the gateway that much longer."""
 MOST_KNOWN = 1024
 """Ids that are remembered, those of no key too, so that guessing costs little memory."""

@@ -24,6 +24,7 @@ from counterpose_core.errors import (
 )
 from counterpose_core.types import is_loopback
 from counterpose_gateway.access.key_ring import OF_SETTINGS, Holder, KeyRing
+from counterpose_gateway.access.key_watch import KeyWatch
 from counterpose_gateway.http.bodies import (
     BODY_SECONDS,
     UNCOUNTED,
@@ -83,6 +84,7 @@ class Edge:
         self._app = app
         keys = [key.get_secret_value().encode() for key in settings.api_keys]
         self._ring = ring or KeyRing(keys)
+        self._watch = KeyWatch(self._ring)
         self._sessions = sessions or Sessions(keys)
         self._note = note
         self._links = links
@@ -120,7 +122,8 @@ class Edge:
             answered = _Answered(without_ranges(send))
             tell_caller(scope, holder)
             try:
-                await self._app(scope, body.replay, answered)
+                async with self._watch.watched(holder):
+                    await self._app(scope, body.replay, answered)
             finally:
                 if signs_in and answered.status == Unauthorized.status:
                     self._limits.count_refusal(scope)

@@ -32,6 +32,11 @@ class Bound:
         self._refusal = f"the gateway serves {most} {what} at once ({setting}); retry in a moment"
 
     @property
+    def now(self) -> int:
+        """How many there are."""
+        return self._now
+
+    @property
     def is_full(self) -> bool:
         """Whether one more would be refused."""
         return self._now >= self._most

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import json
 from dataclasses import replace
@@ -9,15 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_gateway.access import key_ring, key_watch
 from counterpose_gateway.access.key_ring import KeyRing
+from counterpose_gateway.http.in_flight import Room
 from counterpose_gateway.http.request_head import SAFE_METHODS
 from counterpose_gateway.main import main
 from counterpose_gateway.records.access_keys import Scope
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from fakes.access_keys import new_access_key
 from fakes.gateway import URL, FakeGateway, fake_gateway
+from fakes.ledgers import create_run
 from fakes.openapi_document import document
 from fakes.problems import problem
+from fakes.processes import poll_until
 
 OPEN = ("/healthz", "/readyz")
 OPERATIONS = [(method.upper(), path) for path, methods in document()["paths"].items() for method in methods]
@@ -63,6 +68,32 @@ async def test_an_ended_key_is_refused_with_its_end_and_an_unknown_one_with_noth
         ring = KeyRing([], gateway.ledger.access)
         assert await ring.holder_of_id(key_id) is None
         problem(await gateway.http.get("/v1/datasets"), 401, "unauthorized")
+
+
+@pytest.mark.parametrize("path", ["events", "wait?timeout=60"])
+async def test_a_stream_and_a_wait_end_with_their_key(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_watch, "WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(key_ring, "KNOWN_SECONDS", 0.0)
+    async with fake_gateway(tmp_path) as gateway:
+        run = create_run(gateway.ledger)
+        key_id, headers = given(gateway)
+        _, other = given(gateway)
+        waits = asyncio.create_task(gateway.http.get(f"/v1/runs/{run}/{path}", headers=headers))
+        stays = asyncio.create_task(gateway.http.get(f"/v1/runs/{run}/{path}", headers=other))
+        room: Room = gateway.app.state.room
+        await poll_until(lambda: room.listeners.now == 2)
+        key = next(each for each in gateway.ledger.access.all_keys() if each.id == key_id)
+        gateway.ledger.access.end_key(replace(key, revoked_at=dt.datetime.now(dt.UTC)))
+        if path == "events":
+            # Its answer has begun: it ends.
+            assert (await asyncio.wait_for(waits, 100)).status_code == 200
+        else:
+            problem(await asyncio.wait_for(waits, 100), 401, "unauthorized")
+        assert not stays.done()
+        gateway.ledger.runs.cancel(run)
+        assert (await asyncio.wait_for(stays, 100)).status_code == 200
 
 
 async def test_changes_are_logged_with_their_key_and_answer_and_looks_are_not(tmp_path: Path) -> None:
