@@ -12,7 +12,7 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -98,29 +98,32 @@ _PIECE = 1 << 20
 _MODE = 0o644
 
 
-def archived(write: Callable[[Path], object]) -> Iterator[bytes]:
+def archived(
+    write: Callable[[Path], object], room: AbstractContextManager[None] | None = None
+) -> Iterator[bytes]:
     """Let ``write`` fill a folder, and return it as a tar in pieces; the folder is deleted afterwards.
 
     The card comes last: if it is there, so is the rest. An error of ``write`` is raised at once, not when
     the first piece is read.
+
+    Args:
+        write: fills the folder.
+        room: held as long as the folder is there; raises where there is none.
     """
-    place = TemporaryDirectory(prefix="counterpose-export-")
-    try:
-        folder = Path(place.name) / "export"
+    pieces = _pieces(write, room or nullcontext())
+    # Begun here: what is dropped before its first piece is read gives folder and room back, too.
+    next(pieces)
+    return pieces
+
+
+def _pieces(write: Callable[[Path], object], room: AbstractContextManager[None]) -> Iterator[bytes]:
+    with room, TemporaryDirectory(prefix="counterpose-export-") as place:
+        folder = Path(place) / "export"
         write(folder)
-    except BaseException:
-        place.cleanup()
-        raise
-    return _pieces(place, folder)
-
-
-def _pieces(place: TemporaryDirectory[str], folder: Path) -> Iterator[bytes]:
-    try:
+        yield b""
         for path in _in_order(folder):
             yield from _member(path, str(path.relative_to(folder)))
         yield bytes(2 * tarfile.BLOCKSIZE)
-    finally:
-        place.cleanup()
 
 
 def _in_order(folder: Path) -> Iterator[Path]:

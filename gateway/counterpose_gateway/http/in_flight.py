@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from threading import Lock
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -66,6 +67,8 @@ class Shares:
     def __init__(self, most: int, of_one: int, what: str) -> None:
         self._most, self._of_one, self._what = most, of_one, what
         self._held = Counter[str]()
+        # Routes hold theirs in threads.
+        self._lock = Lock()
 
     @property
     def now(self) -> int:
@@ -79,16 +82,29 @@ class Shares:
         Raises:
             RateLimited: all callers together, or this one, would hold too much.
         """
-        own, together = self._held[caller], self.now
-        if (own and own + amount > self._of_one) or (together and together + amount > self._most):
-            raise RateLimited(f"{self._what}; retry in a moment")
-        self._held[caller] += amount
+        with self._lock:
+            own, together = self._held[caller], self.now
+            if (own and own + amount > self._of_one) or (together and together + amount > self._most):
+                raise RateLimited(f"{self._what}; retry in a moment")
+            self._held[caller] += amount
         try:
             yield
         finally:
-            self._held[caller] -= amount
-            if not self._held[caller]:
-                del self._held[caller]
+            with self._lock:
+                self._held[caller] -= amount
+                # A counter keeps callers that hold nothing.
+                self._held = +self._held
+
+
+EXPORTS, EXPORTS_OF_ONE = 4, 2
+"""Exports of runs that are written and sent at once, and of one tenant: each is a whole copy on the disk."""
+
+
+def exports_at_once() -> Shares:
+    """Return the bound on exports of one process."""
+    return Shares(
+        EXPORTS, EXPORTS_OF_ONE, f"{EXPORTS_OF_ONE} exports of a tenant and {EXPORTS} in all are sent at once"
+    )
 
 
 UNKNOWN_BODIES, UNKNOWN_BODIES_OF_ONE = 64, 4

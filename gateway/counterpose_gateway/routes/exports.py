@@ -50,6 +50,7 @@ def export_response(
     Raises:
         NotFound: the run does not exist.
         DatasetEmpty: the run has no image to export.
+        RateLimited: as many exports as may be are being sent.
         StorageError: an image is missing or damaged, or the disk is full.
     """
     export = method.export
@@ -64,7 +65,8 @@ def export_response(
 
     name = f"counterpose-{run_id}-{layout}.tar"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(archived(write), media_type=MEDIA_TYPE, headers=headers)
+    pieces = archived(write, context.exports.held(context.tenant))
+    return StreamingResponse(pieces, media_type=MEDIA_TYPE, headers=headers)
 
 
 @router.get("/{ref}.png", response_class=Response, responses={200: {"content": {"image/png": {}}}})
