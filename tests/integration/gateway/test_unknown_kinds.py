@@ -13,6 +13,7 @@ import pytest
 from counterpose import AsyncClient
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.errors import NotFound
+from counterpose_core.suite import load_suite
 from counterpose_gateway.ledger.items.leases import UNEXPECTED_SECONDS
 from counterpose_gateway.worker import worker as worker_module
 from fakes.gateway import FakeGateway, fake_gateway
@@ -122,6 +123,19 @@ async def test_figures_say_which_items_another_version_made_and_leave_them_out(
         report = await gateway.http.get(f"/v1/runs/{run}/report{thresholds}")
         assert said in html.unescape(report.text)
         assert (await gateway.http.get(f"/v1/runs/{run}/export{thresholds}")).status_code == 200
+
+
+async def test_a_run_of_operations_alone_says_so_too(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, suite=load_suite("photographs")) as gateway:
+        await gateway.upload("demo", 2)
+        run = await new_run(gateway)
+        await work_off(gateway)
+        rename(tmp_path, "items WHERE ordinal < 3")
+        path = f"/v1/runs/{run}"
+        shown = StressTestSummary.model_validate_json((await gateway.http.get(f"{path}/summary")).content)
+        assert shown.unknown_kinds == {KIND: 3}
+        said = f"3 items are of the kind {KIND!r}, which this version does not know"
+        assert said in html.unescape((await gateway.http.get(f"{path}/report")).text)
 
 
 def test_a_job_of_such_a_kind_waits_and_says_so_until_it_is_cancelled(tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
 
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_thresholds import Thresholds
@@ -12,7 +13,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig, StressTestC
 from counterpose_core.errors import InvalidRequest, UnknownDataset, UnknownEditType
 from counterpose_core.stress_test.item_counts import LAST_STAGE, most_items
 from counterpose_core.suite import Suite
-from counterpose_core.types import FINAL_RUN_STATES
+from counterpose_core.types import FINAL_RUN_STATES, ItemKind
 from counterpose_gateway.methods.stress_test.columns import keep_parts, read_columns
 from counterpose_gateway.methods.stress_test.confirm import proof_stages
 from counterpose_gateway.methods.stress_test.confirm.images_left import least_pairs_of, pairs_left
@@ -107,14 +108,18 @@ def _of_operations(
             # A run of all images leaves none for a proof, so none is read.
             took_all = config.request.limit is None and digest == config.dataset_digest
             table = context.ledger.datasets.table(run.dataset, most=0 if took_all else None)
-    return summarize_operations(run, _operations(items), config, table, after)
+    unknown = Counter[str]()
+    summary = summarize_operations(run, _operations(items, unknown), config, table, after)
+    return summary.model_copy(update={"unknown_kinds": dict(sorted(unknown.items()))})
 
 
-def _operations(items: Iterable[Item]) -> Iterator[Item]:
+def _operations(items: Iterable[Item], unknown: Counter[str] | None = None) -> Iterator[Item]:
     # Nothing is read before it is asked for: a run of edits alone may have its items in columns.
     for item in items:
         if item.kind == OPERATIONS:
             yield item
+        elif unknown is not None and item.kind not in get_args(ItemKind):
+            unknown[item.kind] += 1
 
 
 def _report(summary: StressTestSummary, run: Run, items: Iterable[Item], read_image: ReadImage) -> str:
