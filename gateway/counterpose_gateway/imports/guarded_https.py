@@ -73,12 +73,9 @@ class PublicBackend(httpcore.NetworkBackend):
             found = self._resolve(host, port)
         except OSError as error:
             raise httpcore.ConnectError(f"the host {host!r} has no address") from error
-        private = [address for address in found if not is_public(address)]
-        if private:
-            raise ImportRefused(
-                f"the host {host!r} leads to {private[0]}, which is no public address; private networks are "
-                "never read"
-            )
+        if not all(map(is_public, found)):
+            # Not which: that would make this a resolver of the inner network for its tenants.
+            raise ImportRefused(f"the host {host!r} has no public address; private networks are never read")
         return self._sockets.connect_tcp(found[0], port, timeout, local_address, socket_options)
 
 
