@@ -77,7 +77,7 @@ def next_step(summary: StressTestSummary, finding: Finding) -> NextStep | None:
         of = f" of {finding.object_class!r}" if finding.object_class else ""
         few = f"Too few images{of} are left ({left}, and a proof takes {least}); add some, then"
         if left >= least:
-            few = f"What is left{of} would not decide it; add images, then"
+            few = f"The images left{of} would not decide it; add some, then"
         none = f"No image{of} is left to prove it on; add some, then"
         return NextStep(few if left else none, f"{proof} --dataset FOLDER")
     return NextStep("Next, make this change in every image", apply_command(run_id, finding.number))

@@ -129,7 +129,7 @@ class _FieldOption:
             if bound is not None and not holds(given, bound):
                 share = self._sets.metavar == "SHARE" and 1.0 < given <= 100.0
                 written = f"; {given:g} % is written {given / 100:g}" if share else ""
-                raise InvalidRequest(f"{self._word} {given:g}: must be {words} {bound:,}{written}")
+                raise InvalidRequest(f"{self._word} {given}: must be {words} {bound:,}{written}")
 
     def _taken(self) -> Any:
         if self._sets.once:

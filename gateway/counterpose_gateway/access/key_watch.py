@@ -1,4 +1,4 @@
-"""Requests end with their key: a stream, a wait or a download may last longer than the key that asked."""
+"""Answers end with their key: a stream, a wait or a download may last longer than the key that asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from counterpose_core.errors import Unauthorized
+from counterpose_core.errors import CounterposeError, Unauthorized
 from counterpose_gateway.access.key_ring import OF_SETTINGS, Holder, KeyRing
 
 WATCH_SECONDS = 1.5
@@ -50,13 +50,20 @@ class KeyWatch:
                 self._ended.discard(task)
                 task.uncancel()
 
+    async def _has_ended(self, key_id: str) -> bool:
+        try:
+            return await self._ring.holder_of_id(key_id) is None
+        except CounterposeError:
+            # A ledger that cannot be asked ends nobody's stream.
+            return False
+
     async def _watch(self, key_id: str) -> None:
         try:
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
                 if not self._open[key_id]:
                     return
-                if await self._ring.holder_of_id(key_id) is None:
+                if await self._has_ended(key_id):
                     for task in self._open[key_id] - self._ended:
                         self._ended.add(task)
                         task.cancel()

@@ -122,7 +122,8 @@ class Edge:
             answered = _Answered(without_ranges(send))
             tell_caller(scope, holder)
             try:
-                async with self._watch.watched(holder):
+                # What changes something is ended by nobody half-way.
+                async with self._watch.watched(holder if request.method in SAFE_METHODS else None):
                     await self._app(scope, body.replay, answered)
             finally:
                 if signs_in and answered.status == Unauthorized.status:

@@ -1,6 +1,6 @@
 """How many pixels are decoded and encoded at once in this process: further images wait, whoever asks.
 
-A file of a hundred bytes may be an image of 16 megapixels, which takes 200 MB while it is worked on.
+A file of a hundred bytes may be an image of 16 megapixels, which takes 400 MB while it is worked on.
 """
 
 from __future__ import annotations

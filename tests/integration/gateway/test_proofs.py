@@ -154,7 +154,7 @@ async def test_where_no_image_is_left_no_proof_is_offered_until_there_are_more(g
     assert summary["pairs_left"]["1"] == least
     assert summary["hopeless"] == [3], "a small loss is proven by so few images in no future"
     report = html.unescape((await gateway.http.get(f"/v1/runs/{run_id}/report")).text)
-    assert f"What is left of '{label}' would not decide it; add images, then" in report
+    assert f"The images left of '{label}' would not decide it; add some, then" in report
     assert 'class="prove"' not in (await gateway.http.get(f"/ui/runs/{run_id}/findings/1")).text
 
     # With so few images the fakes' loss, which is not whole, proves nothing.

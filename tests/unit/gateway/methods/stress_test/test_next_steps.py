@@ -54,7 +54,7 @@ def test_a_proof_that_what_is_left_would_not_decide_asks_for_more_images() -> No
     update = {"pairs_left": {2: 12}, "least_pairs": {2: 6}, "hopeless": [2]}
     step = next_step(with_findings(shaken(), finding).model_copy(update=update), finding)
     assert step is not None
-    assert step.title == "What is left of 'sled' would not decide it; add images, then"
+    assert step.title == "The images left of 'sled' would not decide it; add some, then"
     assert step.command.endswith("--finding 2 --images 20 --dataset FOLDER")
 
 
