@@ -50,7 +50,7 @@ def test_runs_take_turns_so_small_ones_do_not_wait_for_large_ones(ledger: Ledger
     for _ in range(4):
         clock.now += 1
         turns.append(lease(ledger).run_id)
-    assert turns == [small, large, small, large]
+    assert turns == [large, small, large, small]
 
 
 def test_every_outcome_is_counted_and_the_last_one_ends_the_run(ledger: Ledger) -> None:

@@ -31,7 +31,8 @@ class Session:
     """Passed on from part to part, so that what spans several of them is one transaction.
 
     ``clock`` returns seconds since the epoch, ``lease_time`` the seconds that leases are measured by.
-    ``tenant``: whose objects are shown; None for everybody's.
+    ``tenant``: whose objects are shown; None for everybody's. ``place``: the furthest place of a run that was
+    served through this session.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float], lease_time: LeaseTime) -> None:
@@ -39,6 +40,7 @@ class Session:
         self.clock = clock
         self.lease_time = lease_time
         self.tenant = database.tenant
+        self.place = 0.0
         self.reading, self.reading_last_commit = database.reading, database.reading_last_commit
         self.writing, self.erasing = database.writing, database.erasing
 

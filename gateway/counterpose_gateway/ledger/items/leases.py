@@ -21,6 +21,7 @@ from counterpose_core.errors import LeaseLost, QuotaExceeded
 from counterpose_core.kinds import KINDS, ItemKind
 from counterpose_gateway.ledger import access
 from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.runs import turns
 from counterpose_gateway.ledger.runs.changes import stop
 from counterpose_gateway.ledger.runs.transitions import Step, move_by, record
 from counterpose_gateway.ledger.tables import rows, schema, totals
@@ -91,12 +92,12 @@ def awaken(connection: Connection, now: float) -> None:
 
 
 def locked_run_to_serve(connection: Connection) -> RowMapping | None:
-    """Lock the run that was served longest ago among those whose rows nobody holds; this never waits."""
+    """Lock the run whose turn it is among those whose rows nobody holds; this never waits."""
     return connection.execute(_FIRST_FREE).mappings().first()
 
 
 def run_to_serve(connection: Connection) -> str | None:
-    """Return the id of the run that was served longest ago, though another transaction may hold its row."""
+    """Return the id of the run whose turn it is, though another transaction may hold its row."""
     found: str | None = connection.execute(_FIRST).scalar()
     return found
 
@@ -321,7 +322,10 @@ def _lease(
 def _mark_served(
     session: Session, connection: Connection, run: RowMapping, following: RowMapping | None, now: float
 ) -> None:
-    values: dict[str, Any] = {"served_at": now, "state": "in_progress"}
+    session.place = max(session.place, run["served_at"])
+    behind = turns.place(connection, run["id"], run["tenant"], run["served_at"])
+    # One that was idle does not make up for the turns that it had no use for.
+    values: dict[str, Any] = {"served_at": max(behind, session.place), "state": "in_progress"}
     if run["state"] == "queued":
         values["started_at"] = run["started_at"] or max(session.clock(), run["created_at"])
         record(connection, run["id"], "in_progress", rows.counts(run).model_dump(), "started")

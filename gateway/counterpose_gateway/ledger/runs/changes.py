@@ -31,6 +31,7 @@ from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import access
 from counterpose_gateway.ledger.blobs import digests_in, loosen
 from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.runs import turns
 from counterpose_gateway.ledger.runs.transitions import change, end, move
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.records.pace import in_chunks, never
@@ -138,9 +139,8 @@ RESUMED_AT_ONCE = 1_000
 
 _TRIED_AGAIN = ("failed", "cancelled")
 
-# As if it had never been served: the user who resumes a run waits for it now.
 _AWAKENED = {
-    "state": "resuming", "ended_at": None, "problem": None, "served_at": 0.0, "idle_until": None,
+    "state": "resuming", "ended_at": None, "problem": None, "idle_until": None,
     "planning_attempts": 0, "planning_due_at": 0.0,
 }  # fmt: skip
 
@@ -169,10 +169,11 @@ def _begin(connection: Connection, run: RowMapping, *, now: float) -> None:
             f"run {run['id']!r} is {run['state']}; "
             "only an ended run with failed or cancelled items or stages can be resumed"
         )
+    awakened = _AWAKENED | {"served_at": turns.place(connection, run["id"], run["tenant"])}
     if again > RESUMED_AT_ONCE:
-        change(connection, run, _AWAKENED, f"resumed: {again} items are being opened again")
+        change(connection, run, awakened, f"resumed: {again} items are being opened again")
         return
-    connection.execute(update(schema.runs).where(_runs.id == run["id"]).values(_AWAKENED))
+    connection.execute(update(schema.runs).where(_runs.id == run["id"]).values(awakened))
     totals.add(connection, run["id"], active=1)
     _Reopening().chunk(connection, rows.locked_counters(connection, run["id"]), RESUMED_AT_ONCE + 1, now=now)
 

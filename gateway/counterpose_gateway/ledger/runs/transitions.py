@@ -20,6 +20,7 @@ from counterpose_gateway.ledger import webhooks
 from counterpose_gateway.ledger.access import add_usage
 from counterpose_gateway.ledger.blobs import note_uses, refs_in
 from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.runs import turns
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.ledger.tables.columns import storable
 from counterpose_gateway.records.items import PlannedItem
@@ -220,6 +221,7 @@ def write_run(
     with session.writing() as connection:
         continued = {} if row["parent"] is None else rows.run_row(connection, row["parent"])
         row["functions"] = dict(functions or {}) or continued.get("functions")
+        row["served_at"] = turns.place(connection, row["id"], row["tenant"])
         # As it is stored: its caller needs no transaction more to read it.
         run = rows.run(connection.execute(_NEW_RUN, row).mappings().one())
         insert_items(connection, planned)

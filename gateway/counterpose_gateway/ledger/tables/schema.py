@@ -223,6 +223,7 @@ runs = Table(
     Index("runs_newest_of_tenant", "tenant", "created_at", "id"),
     # Partial: most runs have ended, and each idle worker loop asks twice a second.
     partial("runs_to_serve", "served_at", "created_at", "id", where=RUNS_TO_SERVE),
+    partial("runs_to_serve_of_tenant", "tenant", "served_at", where=RUNS_TO_SERVE),
     partial("runs_idle", "idle_until", where=IDLE_RUNS),
     partial("runs_to_plan", "planning_due_at", "created_at", "id", where=RUNS_TO_PLAN),
     partial("runs_under_way", "created_at", where=RUNS_UNDER_WAY),
@@ -237,8 +238,8 @@ and the plans of child runs read them, and `rows.run` leaves them out.
 of a later stage are stored before it opens and belong to no total until then: every reader leaves them out.
 ``planning_*``: the lease under which one process plans the next stage, as items are leased.
 
-``served_at``: when items of the run were leased last, 0 before. ``idle_until``: no item of the run is ready
-before; None if one may be ready now, or if the run has no open items.
+``served_at``: its place among the runs to serve, the least first (`runs.turns`). ``idle_until``: no item of
+the run is ready before; None if one may be ready now, or if the run has no open items.
 
 ``plan_sources``: not null while items of the first stage are missing. Each dataset that they are planned
 from, and how many of its sources the plan is made of: those added since have the larger ordinals.
