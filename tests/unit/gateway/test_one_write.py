@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from counterpose_gateway.http import connection
-from counterpose_gateway.http.connection import JOINED_BYTES, LEAST_READ, OneWrite
-from fakes.processes import poll_until
+from counterpose_gateway.http.connection import JOINED_BYTES, LEAST_READ, UNREAD_SECONDS, OneWrite
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 
@@ -102,29 +101,53 @@ async def test_an_end_sends_what_was_written_and_a_break_does_not(
     assert joined.is_closing()
 
 
-async def test_a_client_that_leaves_its_answer_unread_is_cut_off(
-    wire: Wire, joined: OneWrite, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.01)
+class Looks:
+    """A loop whose timers a test lets end."""
+
+    def __init__(self) -> None:
+        self.next: list[Callable[[], object]] = []
+
+    def call_soon(self, work: Callable[[], object]) -> None:
+        """Nothing waits for its body here."""
+
+    def call_later(self, seconds: float, look: Callable[[], object]) -> object:
+        """Note what is due after the time in which something must be read."""
+        assert seconds == UNREAD_SECONDS
+        self.next.append(look)
+        return object()
+
+    def pass_by(self) -> None:
+        """Let that time pass."""
+        due, self.next = self.next, []
+        for look in due:
+            look()
+
+
+def watched(wire: Wire) -> tuple[OneWrite, Looks]:
+    looks = Looks()
+    loop: Any = looks
+    return OneWrite(wire, loop), looks
+
+
+def test_a_client_that_leaves_its_answer_unread_is_cut_off(wire: Wire) -> None:
+    answer, looks = watched(wire)
     wire.waits = 3 * LEAST_READ
-    joined.write(bytes(4 * LEAST_READ))
-    # It takes some, so it may go on; then nothing, though more is written.
+    answer.write(bytes(4 * LEAST_READ))
+    # It takes some, so it may go on; then less, though more is written.
     wire.waits -= LEAST_READ
-    await asyncio.sleep(0.02)
+    looks.pass_by()
     assert wire.done == ""
-    joined.write(b"more")
-    wire.waits += 4
-    await poll_until(lambda: wire.done == "broken")
+    answer.write(b"more")
+    wire.waits += 4 - LEAST_READ + 1
+    looks.pass_by()
+    assert (wire.done, looks.next) == ("broken", [])
 
 
-async def test_a_client_that_takes_all_stays_however_long_it_is_silent(
-    wire: Wire, joined: OneWrite, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.01)
+def test_a_client_that_takes_all_stays_however_long_it_is_silent(wire: Wire) -> None:
+    answer, looks = watched(wire)
     wire.waits = 5
-    joined.write(b"12345")
+    answer.write(b"12345")
     wire.waits = 0
-    await asyncio.sleep(0.05)
-    joined.write(b"an event")
-    await asyncio.sleep(0.05)
-    assert wire.done == ""
+    looks.pass_by()
+    answer.write(b"an event")
+    assert (wire.done, looks.next) == ("", [])
