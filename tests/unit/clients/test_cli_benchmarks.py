@@ -102,7 +102,7 @@ def test_prompts_of_one_class_are_compared_by_token_and_by_name(play: Play) -> N
 
 MISTAKES = {
     "source": (["--image-source", "internet"], "'internet'"),
-    "n": (["--per-class", "0"], "n: "),
+    "n": (["--per-class", "0"], "--per-class 0: must be at least 1"),
     "classifier": (["--classifier", "../etc"], "classifiers"),
     "classifier twice": (["--classifier", "a"], "listed twice"),
     "report": (["--report", "absent/report.html"], "absent"),
