@@ -21,7 +21,6 @@ _LAST = (
     .limit(1)
 )
 _FIRST = select(_runs.served_at).where(schema.RUNS_TO_SERVE, _OTHERS).order_by(_runs.served_at).limit(1)
-_PLACES = select(_LAST.scalar_subquery(), _FIRST.scalar_subquery())
 
 
 def place(connection: Connection, run_id: str, tenant: str, served_at: float | None = None) -> float:
@@ -33,6 +32,7 @@ def place(connection: Connection, run_id: str, tenant: str, served_at: float | N
         tenant: whose it is.
         served_at: where it stood when it was served; None for one that is new, or goes on again.
     """
-    last, first = connection.execute(_PLACES, {"of_run": run_id, "of_tenant": tenant}).one()
+    last = connection.execute(_LAST, {"of_run": run_id, "of_tenant": tenant}).scalar()
+    first = connection.execute(_FIRST, {"of_run": run_id}).scalar()
     behind = [each + 1.0 for each in (last, served_at) if each is not None]
     return max([*behind, 0.0 if first is None else first])
