@@ -25,6 +25,8 @@ def _rows(ledger: Ledger, table: Table, run_id: str) -> list[dict[str, Any]]:
     for row in found:
         row["id"] = str(row["id"]).rpartition(".")[2] if table is schema.items else None
         row.pop("run_id", None)
+        # Each stands behind those before it.
+        row.pop("served_at", None)
     return found
 
 

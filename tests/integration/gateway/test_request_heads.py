@@ -138,6 +138,10 @@ class Silent(asyncio.Transport):
         """Count the answer."""
         self.answers, self.refused = self.answers + 1, True
 
+    def get_write_buffer_size(self) -> int:
+        """Nothing waits."""
+        return 0
+
     def can_write_eof(self) -> bool:
         """Whether one side can be closed alone."""
         return False
