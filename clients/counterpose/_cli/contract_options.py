@@ -127,7 +127,7 @@ class _FieldOption:
         for name, (words, holds) in _BOUNDS.items():
             bound = self._bound(name)
             if bound is not None and not holds(given, bound):
-                number = f"{given:g}" if isinstance(given, float) else str(given)
+                number = str(given).removesuffix(".0")
                 share = self._sets.metavar == "SHARE" and 1.0 < given <= 100.0
                 written = f"; {given:g} % is written {given / 100:g}" if share else ""
                 raise InvalidRequest(f"{self._word} {number}: must be {words} {bound:,}{written}")

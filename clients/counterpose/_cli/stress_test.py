@@ -246,20 +246,18 @@ def stress_test(
     # Before anything starts for it.
     require_images(dataset, own)
     require_suite(suite, client.address)
+    named: dict[str, str] = {}
     if transforms.get("backgrounds") == UNRESOLVED:
-        named = {"backgrounds": dataset_name(client, backgrounds)}
-        settings["transforms"] = settings["transforms"].model_copy(update=named)
+        named["backgrounds"] = dataset_name(client, backgrounds)
     if transforms.get("pairs") == UNRESOLVED:
-        named = {"pairs": pairs_name(client, table, dataset, own)}
-        settings["transforms"] = settings["transforms"].model_copy(update=named)
+        named["pairs"] = pairs_name(client, table, dataset, own)
 
     def request(specs: list[str]) -> dict[str, Any]:
-        return {"dataset": dataset_name(client, dataset, own), **settings, "classifiers": specs}
+        return _request(dataset_name(client, dataset, own), specs, settings, named)
 
     if dry_run:
-        asked = request(reachable(client, classifier, detach=False))
         with going_on("planning the run"):
-            found = client.stress_tests.estimate(**asked)
+            found = client.stress_tests.estimate(**request(reachable(client, classifier, detach=False)))
         show(found, str(found), output.as_json)
         return
     serve_and_follow(
@@ -270,6 +268,14 @@ def stress_test(
         judge=judge_with(limit_of_drop),
         write=partial(_write_junit, junit=junit, limit=limit_of_drop),
     )
+
+
+def _request(
+    dataset: str, specs: list[str], settings: dict[str, Any], named: dict[str, str]
+) -> dict[str, Any]:
+    """The fields of a request, with the names of datasets in the place of folders and tables."""
+    asked = {**settings, "dataset": dataset, "classifiers": specs}
+    return asked | ({"transforms": settings["transforms"].model_copy(update=named)} if named else {})
 
 
 def _write_junit(

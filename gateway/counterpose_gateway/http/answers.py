@@ -19,7 +19,8 @@ PIECE = 262_144
 """Bytes that the connection takes at a time: it wants the next when most of the last have been read."""
 
 MOST_UNREAD, MOST_UNREAD_OF_ONE = 268_435_456, 134_217_728
-"""Bytes of large answers that are being sent, and of one address: images, reports, exports."""
+"""Bytes of large answers that are being sent, and of one address: images, reports, JSON. What is made
+while it is sent, such as an export, has a piece in memory alone, and is not counted."""
 
 
 class Answers:

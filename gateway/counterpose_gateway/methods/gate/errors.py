@@ -323,7 +323,7 @@ def _outcome_said(config: GateConfig, outcome: GateOutcome | None, judged: Judge
             )
             within = f"no regression above {tolerance} in {_tested_of(cells, tested)}, and {of_class}"
             is_worse = (largest.regression.estimate or 0.0) > 0.0
-            most = "the largest is" if is_worse else "none got worse, the least improved is"
+            most = "the largest is" if is_worse else "no estimate is above 0, and the highest is"
             return f"Passed: {within}; {most} {_said(largest)}."
 
 

@@ -33,7 +33,7 @@ def test_an_improvement_is_no_regression_and_a_zero_has_no_minus() -> None:
         update={"regression": Estimate(estimate=-0.1212, low=-0.371, high=-0.0001, n=33)}
     )
     sentence = verdict(a_gate([better]).config, "passed", Judged([better], 1))
-    assert "none got worse, the least improved is " in sentence
+    assert "no estimate is above 0, and the highest is " in sentence
     assert sentence.split(": ")[-1].startswith("-12.1 points [-37.1, +0.0] (n=33).")
     assert str(better.regression) == "-0.121 [-0.371, 0.000] (n=33)"
     worse = a_cell("passed").model_copy(
