@@ -74,6 +74,23 @@ def test_who_comes_late_or_was_idle_does_not_make_up_for_it(ledger: Ledger) -> N
     assert served[late] in (10, 11)
 
 
+def test_runs_of_an_older_ledger_begin_at_one_place(ledger: Ledger) -> None:
+    going_on = create_run(ledger.of("acme"), sources=9, per_source=1)
+    ledger.roll_back("0102")
+    with ledger._session.database.writing() as connection:
+        # Before, it was the time of the last lease; a run that had none was at 0.
+        connection.execute(text("UPDATE runs SET served_at = 1.7e9"))
+        rows = connection.execute(text("SELECT count(*) FROM runs")).scalar_one()
+    assert rows == 1
+    ledger._session.database.migrate()
+    new = [create_run(ledger.of("globex"), sources=9, per_source=1) for _ in range(2)]
+    served = Counter(leases(ledger, 12))
+    assert served[going_on] in (5, 6, 7)
+    assert served[new[0]] + served[new[1]] == 12 - served[going_on]
+    with ledger._session.database.reading() as connection:
+        assert connection.execute(text("SELECT max(served_at) FROM runs")).scalar_one() < 100
+
+
 def test_a_place_is_found_by_the_index_of_its_tenant(ledger: Ledger) -> None:
     create_run(ledger)
     with ledger._session.database.reading() as connection:
