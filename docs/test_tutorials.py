@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from PIL import Image
 
 import counterpose_miniature
 from counterpose._stack import Stack
+from counterpose_processes.ports import free_port
 
 FOLDER = Path(__file__).parent / "tutorials"
 PHOTOGRAPHS = FOLDER.parent / "how-to" / "photographs.md"
@@ -28,13 +28,6 @@ WEIGHTS = Path(counterpose_miniature.__file__).parent / "suite" / "weights"
 PROGRAM = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 TUTORIALS = sorted(path for path in FOLDER.glob("*.md") if PROGRAM.search(path.read_text(encoding="utf-8")))
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")

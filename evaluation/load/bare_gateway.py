@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from fakes.postgres import free_port
+from counterpose_processes.ports import free_port
 
 MEBIBYTE = 2**20
 START_SECONDS = 60.0

@@ -16,11 +16,11 @@ import httpx
 
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import Ledger
+from counterpose_processes.ports import free_port
 from evaluation.load.fleet_services import LABEL
 from evaluation.load.gateway_programs import (
     PATIENCE_SECONDS,
     Program,
-    free_port,
     gateway_environment,
     program,
     state_folder,

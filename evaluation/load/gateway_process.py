@@ -17,6 +17,7 @@ from counterpose_gateway.app import create_app
 from counterpose_gateway.http.server import prepare_event_loop, server_of
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.settings import GatewaySettings
+from counterpose_processes.ports import free_port
 from fakes.gateway import FakeHealth
 from fakes.ledgers import migrated_file
 from fakes.ports import fake_services
@@ -44,7 +45,7 @@ class GatewayProcess:
 @contextmanager
 def gateway_process(folder: Path, url: str | None = None, **settings: Any) -> Iterator[GatewayProcess]:
     """Serve the ledger at ``url``, by default an empty one in ``folder``, until the block ends."""
-    url, port = url or migrated_file(folder), _free_port()
+    url, port = url or migrated_file(folder), free_port()
     spawned = multiprocessing.get_context("spawn")
     process = spawned.Process(target=_serve, args=(folder, url, port, settings), daemon=True)
     process.start()
@@ -69,12 +70,6 @@ async def _serving(folder: Path, url: str, settings: GatewaySettings) -> None:
         settings, ledger=Ledger(url), store=store, services=services, suite=fake_suite(), health=FakeHealth()
     )  # fmt: skip
     await server_of(app, settings).serve()
-
-
-def _free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
 
 
 def _wait_for(port: int) -> None:

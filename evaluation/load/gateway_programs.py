@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -54,13 +53,6 @@ class Program:
 
     def _of_system(self, name: str) -> Path:
         return Path(f"/proc/{self._process.pid}") / name
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def state_folder(folder: Path) -> Path:

@@ -12,13 +12,13 @@ from typing import Any
 
 import httpx
 
+from counterpose_processes.ports import free_port
 from evaluation.load.hunt_pace import paces
 from evaluation.load.measuring import Load, quantile, row
 from evaluation.load.recorded_hunts import load_recorded_hunt, written_hunt
 from evaluation.load.report import Growth, LoadRow
 from evaluation.load.summaries import in_process, serve, taken_by, until_ready
 from fakes.ledgers import migrated_file
-from fakes.postgres import free_port
 
 GROUP = "hunts"
 SUMMARY_SECONDS, STATUS_MS = 5.0, 50.0

@@ -16,9 +16,9 @@ from pathlib import Path
 import httpx
 
 from counterpose_core.contract.base import SECRET_HEADER
+from counterpose_processes.ports import free_port
 from evaluation.load.gateway_programs import (
     Program,
-    free_port,
     program,
     state_folder,
     wait_until_answered,

@@ -12,8 +12,8 @@ from pathlib import Path
 from counterpose_core.blobs import BlobStore
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.sources import NewSource
+from counterpose_processes.ports import free_port
 from fakes.gateway_server import serve
-from fakes.postgres import free_port
 from fakes.processes import child_processes
 from fakes.shared_world import SharedStore
 from fakes.world import FakeWorld

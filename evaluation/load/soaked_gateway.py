@@ -12,11 +12,11 @@ from typing import Any
 import httpx
 
 from counterpose_gateway.ledger import Ledger
+from counterpose_processes.ports import free_port
 from evaluation.load.bulk import load_runs
 from evaluation.load.gateway_programs import (
     PATIENCE_SECONDS,
     Program,
-    free_port,
     gateway_environment,
     program,
     state_folder,

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from counterpose_processes.ports import free_port
 from evaluation.load.gateway_programs import (
     Program,
-    free_port,
     gateway_environment,
     program,
     state_folder,

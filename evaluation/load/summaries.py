@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -27,6 +26,7 @@ from counterpose_gateway.summaries.column_keeper import KeepColumns
 from counterpose_gateway.summaries.columns import ColumnFolder
 from counterpose_gateway.summaries.processes import recorded_runs, summary_processes
 from counterpose_gateway.summaries.summaries import Report, Summary
+from counterpose_processes.ports import free_port
 from counterpose_processes.system import return_freed_memory
 from evaluation.load.measuring import Load, quantile, row
 from evaluation.load.recorded import load_recorded
@@ -157,9 +157,7 @@ def readers(folder: Path, url: str, run_id: str) -> Iterator[LoadRow]:
 
 def _read(folder: Path, url: str, run_id: str, number: int) -> tuple[float, list[float]]:
     """Have so many clients read one summary of a new gateway; return processor seconds of its processes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(url, folder, port))
     server.start()
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from tqdm import tqdm
 from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import CounterposeError
 from counterpose_core.suite import Suite
+from counterpose_processes.ports import free_port
 from counterpose_services.models.inventory import allowance_bytes
 from counterpose_services.models.preflight import device_bytes
 from counterpose_services.serving.check import check_services
@@ -156,7 +156,7 @@ def _settings(case: Case, options: Options, folder: Path, models: Sequence[str])
             "suite": str(folder / "suite.toml"),
             "suite_root": folder / "models",
             "state_dir": folder / "state",
-            "port": _free_port(),
+            "port": free_port(),
             "threads": options.threads,
             "request_timeout_s": REQUEST_S,
             # The networks are the published ones, the numbers in them are ours.
@@ -164,13 +164,6 @@ def _settings(case: Case, options: Options, folder: Path, models: Sequence[str])
             case.service: own,
         }
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

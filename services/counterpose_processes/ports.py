@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import http.client
+import secrets
 import socket
 
 LOOPBACK = "127.0.0.1"
 _CONNECTION_S = 5.0
+# Below the ports that Linux and macOS lend to outgoing connections, above those of Ray and its workers.
+_LISTENERS = range(20_000, 32_768)
+_DRAWS = 100
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
@@ -22,7 +26,15 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
 
 
 def free_port() -> int:
-    """Return a port of loopback that no program listens on now."""
+    """Return a port of loopback that no program listens on now, and that no outgoing connection is lent.
+
+    Whoever asks listens seconds later, when its libraries are loaded. A port that the system itself would
+    choose may by then be some connection's own end.
+    """
+    draws = (secrets.choice(_LISTENERS) for _ in range(_DRAWS))
+    port = next((draw for draw in draws if is_free(draw)), None)
+    if port is not None:
+        return port
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 
 from counterpose_gateway.ledger import Ledger
+from counterpose_processes.ports import free_port
 from counterpose_services.serving.serve_config import serve_config
 from counterpose_services.settings import ServiceName, ServiceSettings
 from fakes.killed_programs import Programs, Victim, started_programs, write_secret
 from fakes.ledgers import migrated_file
-from fakes.postgres import free_port
 from fakes.process_trees import resident_bytes
 from fakes.processes import look_until
 from fakes.ray_cluster import RayCluster, ray_cluster

@@ -17,7 +17,7 @@ import httpx
 
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import Ledger
-from fakes.postgres import free_port
+from counterpose_processes.ports import free_port
 from fakes.processes import look_until
 
 Victim = Literal["services", "serve", "work"]

@@ -23,11 +23,12 @@ from counterpose_core.contract.jobs import Job
 from counterpose_core.contract.runs import Item
 from counterpose_core.types import FINAL_JOB_STATES, FINAL_RUN_STATES
 from counterpose_gateway.ledger import Ledger
+from counterpose_processes.ports import free_port
 from counterpose_services.serving.serve_config import serve_config
 from counterpose_services.settings import ServiceSettings
 from fakes.killed_programs import Programs, started_programs, write_secret
 from fakes.ledger_audit import violated
-from fakes.postgres import free_port, postgres
+from fakes.postgres import postgres
 from fakes.process_trees import title
 from fakes.processes import look_until
 from fakes.ray_cluster import RayCluster, ray_cluster

@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,17 +19,10 @@ from pathlib import Path
 import psycopg
 
 from counterpose_gateway.ledger.database.engine import Database
+from counterpose_processes.ports import free_port
 from fakes.emptied_databases import Contents
 
 START_SECONDS = 60.0
-
-
-def free_port() -> int:
-    """A free port on loopback."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def postgres_binary(name: str) -> str | None:

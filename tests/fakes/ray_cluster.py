@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx
 
-from fakes.postgres import free_port
+from counterpose_processes.ports import free_port
 from fakes.process_trees import descendants, kill, title
 from fakes.processes import look_until
 

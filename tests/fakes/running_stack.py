@@ -10,8 +10,8 @@ from pathlib import Path
 
 from counterpose._stack import DEMO_DATASET, Stack
 from counterpose._stack.record import ProcessName
+from counterpose_processes.ports import free_port
 from fakes.listening import Listener, listeners
-from fakes.postgres import free_port
 from fakes.process_trees import descendants, title
 
 SOURCES_PER_CLASS = 1

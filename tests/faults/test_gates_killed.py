@@ -20,11 +20,11 @@ import pytest
 from counterpose import Client
 from counterpose_core.blobs import BlobStore
 from counterpose_gateway.ledger import Ledger
+from counterpose_processes.ports import free_port
 from fakes.gateway import fake_gateway
 from fakes.gateway_server import serve
 from fakes.ledger_audit import violated_totals
 from fakes.mortal_worker import keep_shown
-from fakes.postgres import free_port
 from fakes.processes import Start, child_processes, look_until
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from fakes.postgres import free_port, postgres
+from counterpose_processes.ports import free_port
+from fakes.postgres import postgres
 from fakes.ray_cluster import ray_cluster
 from manifests.rendering import K8S, ROOT
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_processes.ports import free_port
 from fakes.fault_proxy import TOXICS, FaultProxy, Toxic, fault_proxy
-from fakes.postgres import free_port
 from fakes.reference_run import ITEMS, ReferenceRuns, Told, reference_runs, report
 
 SECONDS = 6.0

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from counterpose_processes.ports import free_port
 from fakes.listening import Listener, listeners
-from fakes.postgres import free_port
 from fakes.processes import look_until
 
 PATHS = (

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from counterpose_core.errors import error_classes
+from counterpose_processes.ports import free_port
 from fakes.bad_files import BAD, IMAGE
-from fakes.postgres import free_port
 from fakes.problems import problem
 from fakes.processes import look_until
 

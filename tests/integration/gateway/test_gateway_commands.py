@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from fakes.postgres import free_port
+from counterpose_processes.ports import free_port
 from fakes.processes import look_until
 
 STOP_SECONDS = 100.0
@@ -50,13 +50,20 @@ def catches(process: subprocess.Popen[bytes], number: signal.Signals) -> bool:
     return bool(int(caught, 16) >> (number - 1) & 1)
 
 
+def ended(processes: list[subprocess.Popen[bytes]]) -> bool:
+    return any(process.poll() is not None for process in processes)
+
+
 def test_both_commands_start_without_services_and_stop_on_sigterm(tmp_path: Path) -> None:
     port = free_port()
     env, url = environment(tmp_path, port), f"http://127.0.0.1:{port}"
     began = time.monotonic()
     processes = [run(verb, tmp_path, env) for verb in ("serve", "work")]
     try:
-        look_until(lambda: answers(url))
+        look_until(lambda: answers(url) or ended(processes))
+        assert not ended(processes), [
+            (tmp_path / f"{verb}.log").read_text("utf-8") for verb in ("serve", "work")
+        ]
         assert time.monotonic() - began < 60
         services = httpx.get(f"{url}/v1/services", timeout=60).json()["services"]
         assert [service["ready"] for service in services] == [False] * 5

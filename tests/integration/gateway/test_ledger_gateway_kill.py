@@ -16,9 +16,9 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.errors import BackendError
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.sources import NewSource
+from counterpose_processes.ports import free_port
 from fakes.gateway_server import serve
 from fakes.ledger_audit import violated
-from fakes.postgres import free_port
 from fakes.processes import child_processes, look_until
 from fakes.shared_world import SharedStore
 from fakes.world import FakeWorld

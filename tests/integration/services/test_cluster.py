@@ -19,12 +19,12 @@ import ray
 from ray import serve
 
 from counterpose_core.errors import BackendUnavailable
+from counterpose_processes.ports import free_port
 from counterpose_services.service_options import ServiceOptions
 from counterpose_services.serving import cluster
 from counterpose_services.serving.cluster import STATE_FILE, running
 from counterpose_services.serving.serve_config import http_options
 from counterpose_services.settings import SERVICES, ServiceSettings
-from fakes.postgres import free_port
 
 
 @dataclass

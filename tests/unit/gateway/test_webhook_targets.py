@@ -15,7 +15,7 @@ from counterpose_core.errors import InvalidRequest
 from counterpose_gateway.imports.guarded_https import PublicBackend
 from counterpose_gateway.records.deliveries import LeasedDelivery
 from counterpose_gateway.webhooks.target import NotDeliveredError, Target, require_target, signature
-from fakes.postgres import free_port
+from counterpose_processes.ports import free_port
 from fakes.webhook_receiver import Answering, drip, silence, status, webhook_receiver
 
 SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="

@@ -168,3 +168,13 @@ def test_a_port_is_free_until_a_program_listens_on_it() -> None:
         assert not is_free(port)
     assert not is_free(port, "192.0.2.1"), "no address of this machine"
     assert is_free(port)
+
+
+def test_a_free_port_is_no_port_that_outgoing_connections_are_lent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ends = [socket.create_connection(server.getsockname()) for _ in range(50)]
+        lent = [end.getsockname()[1] for end in ends]
+        for end in ends:
+            end.close()
+    assert max(free_port() for _ in range(50)) < min(lent)
+    assert len({free_port() for _ in range(50)}) > 40, "two that ask at once rarely get the same"
