@@ -22,7 +22,7 @@ class PixelRoom:
     """The pixels that threads work on at once, first come first served."""
 
     def __init__(self, most: int = MOST_PIXELS) -> None:
-        self._most, self._now = most, 0
+        self.most, self._now = most, 0
         self._turn, self._changed = Lock(), Condition()
 
     @property
@@ -42,7 +42,7 @@ class PixelRoom:
             return
         if waits:
             with self._turn, self._changed:
-                self._changed.wait_for(lambda: not self._now or self._now + pixels <= self._most)
+                self._changed.wait_for(lambda: not self._now or self._now + pixels <= self.most)
                 self._now += pixels
         else:
             with self._changed:
