@@ -22,7 +22,7 @@ from counterpose_gateway.http.bounds import (
     UNKNOWN_BODIES_OF_ONE,
 )
 from counterpose_gateway.http.in_flight import AT_ONCE, MOST, TURN_SECONDS
-from counterpose_gateway.images.pixels import MOST_PIXELS
+from counterpose_gateway.images.pixels import MOST_OF_A_REQUEST, MOST_PIXELS
 
 _BUSY = "429 `rate-limited`, to be retried"
 _QUOTA = "429 `quota-exceeded`"
@@ -93,6 +93,11 @@ LIMITS = (
         "pixels of images above a megapixel that a process decodes or encodes at once; one image may have "
         "more, by itself",
         _WAIT, "pixels",
+    ),
+    Limit(
+        f"fixed: {_mega(MOST_OF_A_REQUEST)} million",
+        "pixels of the images of one request, if they are several. Our SDK halves a request that is refused",
+        "413 `payload-too-large`",
     ),
     Limit(
         f"fixed: {EXPORTS}, of a tenant {EXPORTS_OF_ONE}",
