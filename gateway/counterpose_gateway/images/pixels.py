@@ -12,7 +12,7 @@ from threading import Condition, Lock
 
 from counterpose_core.contract.datasets import SourceUpload
 from counterpose_core.errors import PayloadTooLarge
-from counterpose_core.images.codecs import pixel_count
+from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, pixel_count
 
 MOST_PIXELS = 16_000_000
 """Pixels that are worked on at once, in all images together; one image may have more, by itself."""
@@ -34,9 +34,10 @@ def require_few_pixels(uploads: Sequence[SourceUpload]) -> None:
     total = 0
     for number, upload in enumerate(uploads):
         for file in (upload.content_base64, upload.mask_base64 or ""):
-            # What is no base64 is refused later, by name.
+            # What is no base64, or has more than an image may, is refused later, by name and undecoded.
             with suppress(ValueError):
-                total += pixel_count(base64.b64decode(file))
+                pixels = pixel_count(base64.b64decode(file))
+                total += pixels if pixels <= LARGEST_PHOTOGRAPH else 0
         if number and total > MOST_OF_A_REQUEST:
             raise PayloadTooLarge(
                 f"the first {number + 1} images have {total:,} pixels, and those of one request may have "
