@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, DeadlineExceeded
-from counterpose_services.outbound.total_deadline import deadline_transport, total_deadline
+from counterpose_http.outbound import OutboundTransport, total_deadline
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,10 @@ def outbound_client(
     """Return a client for `BoundedCalls`, which keeps up to ``connections`` open between calls."""
     # At INFO, httpx writes the address of each call, and a function's address is a secret.
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    transport = transport or deadline_transport(connections)
-    return httpx.Client(timeout=limits.seconds, trust_env=False, transport=transport)
+    return httpx.Client(
+        timeout=limits.seconds, trust_env=False, headers={"accept-encoding": "identity"},
+        transport=transport or OutboundTransport(connections=connections),
+    )  # fmt: skip
 
 
 class BoundedCalls:
@@ -92,6 +94,9 @@ class BoundedCalls:
         return Answer(response.status_code, response.headers, content)
 
     def _bounded(self, response: httpx.Response) -> bytes:
+        # What a compressed piece becomes has no bound: gzip twice makes a million bytes of one.
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise BadBackendOutput(f"the answer of {self._name!r} is compressed; turn its compression off")
         content = bytearray()
         for chunk in response.iter_bytes():
             content += chunk
