@@ -158,8 +158,8 @@ def test_no_proxy_of_the_environment_sees_a_call(monkeypatch: pytest.MonkeyPatch
 )  # fmt: skip
 def test_an_error_of_the_transport_is_one_of_httpx(error: type[Exception]) -> None:
     def failing() -> Iterator[bytes]:
+        yield from ()
         raise error("told")
-        yield b""
 
     with (
         httpx.Client(transport=OutboundTransport(backend(Peers(failing())))) as client,
