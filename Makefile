@@ -42,7 +42,8 @@ $(STAMP): pyproject.toml requirements.lock
 	sed -n '/^pip==/,/[^\\]$$/p' requirements.lock >$(VENV)/pip.txt
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(VENV)/pip.txt
 	$(BIN)/python tests/locks/extras.py cli gateway exports s3 otel c2pa services photographs >$(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet --require-hashes --constraint requirements.lock --requirement $(VENV)/requirements.txt --group dev
+	$(BIN)/python tests/locks/builds.py >$(VENV)/builds.html
+	$(BIN)/python -m pip install --quiet --require-hashes --find-links $(VENV)/builds.html --constraint requirements.lock --requirement $(VENV)/requirements.txt --group dev
 	$(BIN)/python -m pip install --quiet --require-hashes --constraint requirements.lock --no-deps --group generated-client
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@

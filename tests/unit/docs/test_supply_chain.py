@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
 import subprocess
@@ -16,7 +17,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from locks.advisories import main
+from locks.builds import page
 from locks.extras import required
+from locks.hashes import builds_of
 from locks.pins import pins_of, read_pins, written
 from manifests.rendering import ROOT
 
@@ -165,6 +168,17 @@ def test_extras_are_printed_with_the_standard_library_alone() -> None:
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     assert {"typer>=0.20", "pyarrow>=24", "sqlalchemy>=2.0.40"} <= set(told)
     assert not [each for each in told if each.startswith(("counterpose", "torch"))]
+
+
+def test_builds_on_the_disk_are_linked_and_locked_by_their_hash(tmp_path: Path) -> None:
+    (tmp_path / "Some_Torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl").write_bytes(b"wheel")
+    (tmp_path / "notes.txt").write_bytes(b"none")
+    told = hashlib.sha256(b"wheel").hexdigest()
+    assert builds_of(tmp_path) == {("some-torch", "2.13.0"): {told}}
+    (link,) = page([tmp_path]).splitlines()
+    assert link.endswith(
+        f'linux_x86_64.whl#sha256={told}">Some_Torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl</a>'
+    )
 
 
 def loads(source: str) -> list[str]:
