@@ -84,9 +84,7 @@ class Backend(httpcore.NetworkBackend):
                 raise httpcore.ConnectError(f"the host {host!r} has no address") from error
             if not all(map(is_public, found)):
                 # Not which: that would make this a resolver of the inner network for its tenants.
-                raise NotPublicError(
-                    f"the host {host!r} has no public address; private networks are not called"
-                )
+                raise NotPublicError(f"the host {host!r} has no public address; private ones are not called")
             host = found[0]
         wait = _wait(httpcore.ConnectTimeout, timeout)
         return _DeadlineStream(self._sockets.connect_tcp(host, port, wait, *where, **options))

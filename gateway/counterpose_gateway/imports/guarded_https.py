@@ -14,7 +14,6 @@ from counterpose_http.outbound import Backend, NotPublicError, OutboundTransport
 
 SECONDS = 60.0
 """The longest wait for one answer or one piece of it, to its end."""
-PIECE = 1 << 18
 MOST_REDIRECTS = 5
 BUFFER = 1 << 20
 """Bytes that are read ahead."""
@@ -34,6 +33,10 @@ def _reading(url: str) -> Iterator[None]:
             yield
     except NotPublicError as error:
         raise ImportRefused(str(error)) from error
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
+            raise FileNotFoundError(f"{url!r} does not exist") from error
+        raise OSError(f"{url!r} answers {error.response.status_code}") from error
     except httpx.HTTPError as error:
         raise OSError(f"{url!r} cannot be read: {error}") from error
 
@@ -50,24 +53,21 @@ class HttpsFiles:
 
     def stamp(self, url: str) -> str:
         """Return size and version of a file; raises FileNotFoundError or OSError."""
-        answer = self._asked("HEAD", url)
-        told = answer.headers
+        told = self._head(url)
         return " ".join(
-            (told.get("content-length", "?"), told.get("etag", ""), told.get("last-modified", ""))
+            told.get(*each) for each in (("content-length", "?"), ("etag", ""), ("last-modified", ""))
         )
 
     def open(self, url: str) -> io.BufferedReader:
         """Open a file; raises FileNotFoundError or OSError."""
-        length = self._asked("HEAD", url).headers.get("content-length", "")
+        length = self._head(url).get("content-length", "")
         if not length.isdigit():
             raise OSError(f"the server of {url!r} does not say how long the file is")
         return io.BufferedReader(_Ranges(self._client, url, int(length)), buffer_size=BUFFER)
 
-    def _asked(self, method: str, url: str) -> httpx.Response:
+    def _head(self, url: str) -> httpx.Headers:
         with _reading(url):
-            answer = self._client.request(method, url)
-        _require_found(answer, url)
-        return answer
+            return self._client.head(url).raise_for_status().headers
 
 
 class _Ranges(io.RawIOBase):
@@ -114,19 +114,12 @@ class _Ranges(io.RawIOBase):
     def _ask(self) -> None:
         asked = self._client.build_request("GET", self._url, headers={"range": f"bytes={self._at}-"})
         self._answer = self._client.send(asked, stream=True)
-        _require_found(self._answer, self._url)
+        self._answer.raise_for_status()
         if self._at and self._answer.status_code != httpx.codes.PARTIAL_CONTENT:
             raise ShardUnreadable(f"the server of {self._url!r} serves no part of a file; use another one")
-        self._pieces = self._answer.iter_raw(PIECE)
+        self._pieces = self._answer.iter_raw(1 << 18)
 
     def _drop(self) -> None:
         if self._answer is not None:
             self._answer.close()
         self._answer, self._rest = None, b""
-
-
-def _require_found(answer: httpx.Response, url: str) -> None:
-    if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
-        raise FileNotFoundError(f"{url!r} does not exist")
-    if not answer.is_success:
-        raise OSError(f"{url!r} answers {answer.status_code}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
@@ -37,9 +36,10 @@ def outbound_client(
     """Return a client for `BoundedCalls`, which keeps up to ``connections`` open between calls."""
     # At INFO, httpx writes the address of each call, and a function's address is a secret.
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    # A redirect could lead to a host that is not allowed.
     return httpx.Client(
-        timeout=limits.seconds, trust_env=False, headers={"accept-encoding": "identity"},
-        transport=transport or OutboundTransport(connections=connections),
+        timeout=limits.seconds, trust_env=False, follow_redirects=False,
+        headers={"accept-encoding": "identity"}, transport=transport or OutboundTransport(None, connections),
     )  # fmt: skip
 
 
@@ -72,14 +72,10 @@ class BoundedCalls:
             BackendUnavailable: it could not be reached, or broke off.
             BadBackendOutput: the answer is too large.
         """
-        given: dict[str, Any] = {} if body is None else {"json": body}
         try:
-            # A redirect could lead to a host that is not allowed.
             with (
                 total_deadline(self._limits.seconds if seconds is None else seconds),
-                self._client.stream(
-                    method, url, headers=headers, follow_redirects=False, **given
-                ) as response,
+                self._client.stream(method, url, headers=headers, json=body) as response,
             ):
                 content = self._bounded(response)
         except httpx.TimeoutException as error:
