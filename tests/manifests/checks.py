@@ -141,7 +141,7 @@ def _budgets(found: list[Document], fewest: dict[str, int]) -> Problems:
 
 def confinement(found: list[Document]) -> Problems:
     """Yield containers that run as root, write their image, or have no bounds."""
-    (user,) = re.findall(r"useradd .*--uid (\d+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    (user,) = re.findall(r"--uid (\d+) counterpose", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
     for pod in made_pods(found):
         security: dict[str, Any] = pod.spec["securityContext"]
         if security["runAsNonRoot"] is not True or security["runAsUser"] != int(user):
