@@ -3,20 +3,28 @@
 #   services-cpu    the five services on a CPU, with the miniature suite's weights
 #   services-cuda   the same with torch for NVIDIA GPUs
 #   perturber-vllm  services-cuda and vLLM
-# Every package has the version of a lock; pin the base by `--build-arg BASE=python:3.11-slim@sha256:...`.
+# Every package is a file whose hash a lock names, and what they start from has a digest: no build without
+#   --build-arg BASE_DIGEST=sha256:...
 ARG BASE=python:3.11-slim
-FROM ${BASE} AS base
-ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+ARG BASE_DIGEST
+FROM ${BASE}@${BASE_DIGEST} AS base
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PATH=/opt/venv/bin:$PATH
 # wget: the health checks below and the probes that KubeRay adds to its pods call it.
 # Debian removes a version when it mends it, so a pinned one would not build next month.
 # hadolint ignore=DL3008
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends wget && rm -rf /var/lib/apt/lists/*
-RUN useradd --create-home --uid 10001 counterpose && install -d -o counterpose /var/lib/counterpose
+# Who installs is neither root nor who runs: nothing that runs can write what was installed.
+RUN useradd --create-home --uid 10001 counterpose && useradd --create-home --uid 10002 builder \
+    && install -d -o counterpose /var/lib/counterpose && install -d -o builder /opt/counterpose /opt/venv /opt/vllm /wheels
 WORKDIR /opt/counterpose
-COPY requirements.lock pyproject.toml ./
+USER 10002
+COPY requirements.lock pyproject.toml tests/locks/extras.py ./
+# An older pip takes no hashes from constraints.
+RUN python -m venv /opt/venv && sed -n '/^pip==/,/[^\\]$/p' requirements.lock > pip.txt \
+    && python -m pip install --require-hashes --only-binary :all: --requirement pip.txt
 
 FROM base AS wheels
-RUN pip install --constraint requirements.lock hatchling
+RUN pip install --require-hashes --only-binary :all: --constraint requirements.lock hatchling
 COPY README.md LICENSE ./
 COPY clients clients
 COPY gateway gateway
@@ -27,13 +35,10 @@ RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels/gateway . \
 
 # Dependencies come before the code, so that a change of code does not rebuild their layer.
 FROM base AS gateway
-RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-    extras = p['optional-dependencies']; \
-    print(*p['dependencies'], *extras['cli'], *extras['s3'], *extras['otel'], \
-    *(r for r in (*extras['gateway'], *extras['exports']) if not r.startswith('counterpose')), sep='\n')" \
-    > gateway.txt && pip install --constraint requirements.lock --requirement gateway.txt
+RUN python extras.py cli s3 otel gateway exports > gateway.txt \
+    && pip install --require-hashes --only-binary :all: --constraint requirements.lock --requirement gateway.txt
 COPY --from=wheels /wheels/gateway /wheels
-RUN pip install --no-deps /wheels/*.whl
+RUN pip install --no-index --no-deps /wheels/*.whl
 # By number: Kubernetes cannot tell of a name whether it is root.
 USER 10001
 ENV COUNTERPOSE_STATE_DIR=/var/lib/counterpose COUNTERPOSE_HOST=0.0.0.0
@@ -45,17 +50,14 @@ CMD ["serve"]
 
 # With the gateway's packages, because a job's workers run on nodes of Ray.
 FROM base AS services-requirements
-RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-    extras = p['optional-dependencies']; \
-    print(*p['dependencies'], *extras['services'], *extras['cli'], *extras['s3'], *extras['otel'], \
-    *(r for r in (*extras['gateway'], *extras['exports']) if not r.startswith('counterpose')), sep='\n')" > services.txt
+RUN python extras.py services cli s3 otel gateway exports > services.txt
 
 FROM services-requirements AS services-cpu
 # PyTorch's index of builds for CPUs. Without it, torch comes with CUDA: it works, and takes 5 GB more.
 ARG CPU_INDEX
-RUN pip install ${CPU_INDEX:+--extra-index-url "$CPU_INDEX"} --constraint requirements.lock --requirement services.txt
+RUN pip install ${CPU_INDEX:+--extra-index-url "$CPU_INDEX"} --require-hashes --only-binary :all: --constraint requirements.lock --requirement services.txt
 COPY --from=wheels /wheels/services /wheels
-RUN pip install --no-deps /wheels/*.whl
+RUN pip install --no-index --no-deps /wheels/*.whl
 # By number: Kubernetes cannot tell of a name whether it is root.
 USER 10001
 # It answers the gateway in another container, and nobody without COUNTERPOSE_SECRET.
@@ -67,9 +69,9 @@ ENTRYPOINT ["counterpose-services"]
 CMD ["up"]
 
 FROM services-requirements AS services-cuda
-RUN pip install --constraint requirements.lock --requirement services.txt
+RUN pip install --require-hashes --only-binary :all: --constraint requirements.lock --requirement services.txt
 COPY --from=wheels /wheels/services /wheels
-RUN pip install --no-deps /wheels/*.whl
+RUN pip install --no-index --no-deps /wheels/*.whl
 # By number: Kubernetes cannot tell of a name whether it is root.
 USER 10001
 ENV COUNTERPOSE_STATE_DIR=/var/lib/counterpose COUNTERPOSE_SERVICES_HOST=0.0.0.0 COUNTERPOSE_SERVICES_DEVICE=cuda \
@@ -83,7 +85,8 @@ CMD ["up"]
 # vLLM has its own torch: an environment of its own.
 FROM base AS vllm
 COPY requirements-vllm.lock ./
-RUN python -m venv /opt/vllm && /opt/vllm/bin/pip install --constraint requirements-vllm.lock 'vllm==0.32.*'
+RUN python -m venv /opt/vllm && pip --python /opt/vllm/bin/python install --require-hashes --only-binary :all: \
+    --constraint requirements-vllm.lock 'vllm==0.32.*'
 
 FROM services-cuda AS perturber-vllm
 COPY --from=vllm /opt/vllm /opt/vllm

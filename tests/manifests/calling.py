@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from manifests.operator import MadePod, calls, made_pods
 from manifests.rendering import Document, config_map, named, ray_service
 
 OUTSIDE = ("203.0.113.9", "2001:db8::9")
-METADATA = ("169.254.169.254", "fd00:ec2::254")
+INSIDE = ("10.0.0.9", "100.64.0.9", "172.31.0.9", "192.168.0.9", "fd00::9")
+METADATA = ("169.254.169.254", "fd00:ec2::254", "168.63.129.16", "100.100.100.200", "64:ff9b::a9fe:a9fe")
 """Where clouds tell a machine its credentials."""
 HTTPS, NAMES, POSTGRESQL, KUBERNETES, REDIS = 443, 53, 5432, 6443, 6379
 
@@ -29,15 +31,21 @@ def calling(found: list[Document]) -> Iterator[str]:
 
 
 def _wrong(found: list[Document], pod: MadePod, needed: dict[int, str]) -> Iterator[str]:
-    for port in (HTTPS, NAMES, POSTGRESQL, KUBERNETES, REDIS):
-        for address in OUTSIDE:
-            may = calls(found, pod.labels, address, port, "UDP" if port == NAMES else "TCP")
-            if port in needed and not may:
-                yield f"{pod.origin} does not reach {needed[port]}"
-            if port not in needed and may:
-                yield f"{pod.origin} reaches port {port} of everyone without need"
-        # Some clouds answer names at the same address.
-        if port != NAMES and any(calls(found, pod.labels, address, port) for address in METADATA):
+    for port, address in itertools.product((HTTPS, NAMES, POSTGRESQL, KUBERNETES, REDIS), OUTSIDE + INSIDE):
+        may = calls(found, pod.labels, address, port, "UDP" if port == NAMES else "TCP")
+        # HTTPS is the internet's, and the Kubernetes API is near, by the same port or its own.
+        wanted = port in needed
+        if address in INSIDE and port == HTTPS:
+            wanted = KUBERNETES in needed
+        if address in OUTSIDE and port == KUBERNETES:
+            wanted = False
+        if wanted and not may:
+            yield f"{pod.origin} does not reach {needed[port]}"
+        if may and not wanted:
+            yield f"{pod.origin} reaches port {port} of {address} without need"
+    for port in (HTTPS, POSTGRESQL, KUBERNETES, REDIS):
+        # Without names: some clouds answer those at the same address.
+        if any(calls(found, pod.labels, address, port) for address in METADATA):
             yield f"{pod.origin} reaches the cloud's metadata"
 
 

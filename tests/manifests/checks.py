@@ -13,6 +13,7 @@ import yaml
 
 from counterpose_services.serving.engine_service import DRAIN_MARGIN_S
 from counterpose_services.serving.serve_config import serve_config, services_of
+from locks.pins import read_pins
 from manifests.calling import calling
 from manifests.listening import listening
 from manifests.operator import made_pods, selects
@@ -82,7 +83,7 @@ def _ray_versions(cluster: Document) -> Problems:
     elif f"KubeRay {stated}" not in (K8S / "README.md").read_text(encoding="utf-8"):
         yield f"k8s/README.md does not tell to install KubeRay {stated}"
     ray = cluster["spec"].get("rayClusterConfig", cluster["spec"])["rayVersion"]
-    if f"ray=={ray}" not in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
+    if read_pins(ROOT / "requirements.lock")["ray"][0] != ray:
         yield f"Ray {ray} is not the lock's"
 
 
@@ -140,7 +141,7 @@ def _budgets(found: list[Document], fewest: dict[str, int]) -> Problems:
 
 def confinement(found: list[Document]) -> Problems:
     """Yield containers that run as root, write their image, or have no bounds."""
-    (user,) = re.findall(r"useradd .*--uid (\d+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    (user,) = re.findall(r"--uid (\d+) counterpose", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
     for pod in made_pods(found):
         security: dict[str, Any] = pod.spec["securityContext"]
         if security["runAsNonRoot"] is not True or security["runAsUser"] != int(user):

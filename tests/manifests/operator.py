@@ -20,6 +20,7 @@ DEFAULT_SERVE_PORT = 8000
 HEAD_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "serve": DEFAULT_SERVE_PORT}
 # The Helm chart's labels of the operator's pod (helm-chart/kuberay-operator/templates/_helpers.tpl).
 OPERATOR = {"app.kubernetes.io/name": "kuberay-operator"}
+OURS, NAMESPACE_LABEL = "ours", "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True)
@@ -121,18 +122,23 @@ def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
 
 
 def reaches(
-    found: list[Document], source: dict[str, str] | None, target: dict[str, str], port: int, *, near: bool
+    found: list[Document],
+    source: dict[str, str] | None,
+    target: dict[str, str],
+    port: int,
+    *,
+    space: str = OURS,
 ) -> bool:
     """Return whether the policies let ``source`` (None: from outside) reach a pod's port.
 
     Args:
-        near: whether the source is in the same namespace.
+        space: the namespace of the source.
     """
-    received = _allowed(found, target, "ingress", "from", port, lambda peer: _selected(peer, source, near))
-    if source is None or not near:
+    received = _allowed(found, target, "ingress", "from", port, lambda peer: _selected(peer, source, space))
+    if source is None or space != OURS:
         return received
     return received and _allowed(
-        found, source, "egress", "to", port, lambda peer: _selected(peer, target, near)
+        found, source, "egress", "to", port, lambda peer: _selected(peer, target, OURS)
     )
 
 
@@ -177,7 +183,9 @@ def _allowed(
     )
 
 
-def _selected(peer: Document, labels: dict[str, str] | None, near: bool) -> bool:
+def _selected(peer: Document, labels: dict[str, str] | None, space: str) -> bool:
     if labels is None or "ipBlock" in peer:
         return False
-    return (near or "namespaceSelector" in peer) and selects(peer.get("podSelector", {}), labels)
+    # Kubernetes writes this label of every namespace.
+    spaces = peer.get("namespaceSelector", {"matchLabels": {NAMESPACE_LABEL: OURS}})
+    return selects(spaces, {NAMESPACE_LABEL: space}) and selects(peer.get("podSelector", {}), labels)

@@ -10,15 +10,20 @@ import time
 from collections.abc import Callable
 from urllib.parse import SplitResult, urlsplit
 
-import httpcore
 import httpx
 
 from counterpose_core.contract.webhooks import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, DeliveryFailure
-from counterpose_core.errors import ImportRefused, InvalidRequest
-from counterpose_gateway.imports.guarded_https import PublicBackend, is_public, transport_over
+from counterpose_core.errors import InvalidRequest
 from counterpose_gateway.records.deliveries import LeasedDelivery
 from counterpose_gateway.version import VERSION
-from counterpose_http.deadline import DeadlineBackend
+from counterpose_http.outbound import (
+    Backend,
+    NotPublicError,
+    OutboundTransport,
+    addresses_of,
+    is_public,
+    total_deadline,
+)
 
 SECRET_PREFIX = "whsec_"
 _SCHEME = "v1"
@@ -110,12 +115,12 @@ class Target:
         self,
         *,
         private: bool = False,
-        backend: httpcore.NetworkBackend | None = None,
+        backend: Backend | None = None,
         seconds: float = EXCHANGE_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._private, self._clock, self._seconds = private, clock, seconds
-        self._backend = backend or (httpcore.SyncBackend() if private else PublicBackend())
+        self._backend = backend or Backend(None if private else addresses_of)
 
     def post(self, leased: LeasedDelivery) -> None:
         """Post a message once; redirects are not followed, and the answer's body is not read.
@@ -126,8 +131,8 @@ class Target:
         try:
             require_target(leased.url, private=self._private)
             status, location = self._answer(leased)
-        except (ImportRefused, InvalidRequest) as error:
-            raise NotDeliveredError("refused", error.detail) from error
+        except (NotPublicError, InvalidRequest) as error:
+            raise NotDeliveredError("refused", str(error)) from error
         except httpx.TimeoutException as error:
             raise NotDeliveredError(
                 "timed-out", f"the target did not answer within {self._seconds:g} s"
@@ -153,10 +158,10 @@ class Target:
             SIGNATURE_HEADER: signature(leased.secret, leased.message, timestamp, leased.body),
         }
         # A client for each message: targets have nothing in common, and no connection is kept.
-        ends = time.monotonic() + self._seconds
-        transport = transport_over(DeadlineBackend(self._backend, lambda: ends - time.monotonic()))
+        transport = OutboundTransport(self._backend)
         timeout = httpx.Timeout(self._seconds, connect=CONNECT_SECONDS)
         with (
+            total_deadline(self._seconds),
             httpx.Client(transport=transport, trust_env=False, timeout=timeout) as http,
             http.stream("POST", leased.url, content=leased.body.encode(), headers=headers) as answer,
         ):

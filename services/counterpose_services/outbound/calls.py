@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, DeadlineExceeded
-from counterpose_services.outbound.total_deadline import deadline_transport, total_deadline
+from counterpose_http.outbound import OutboundTransport, total_deadline
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,11 @@ def outbound_client(
     """Return a client for `BoundedCalls`, which keeps up to ``connections`` open between calls."""
     # At INFO, httpx writes the address of each call, and a function's address is a secret.
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    transport = transport or deadline_transport(connections)
-    return httpx.Client(timeout=limits.seconds, trust_env=False, transport=transport)
+    # A redirect could lead to a host that is not allowed.
+    return httpx.Client(
+        timeout=limits.seconds, trust_env=False, follow_redirects=False,
+        headers={"accept-encoding": "identity"}, transport=transport or OutboundTransport(None, connections),
+    )  # fmt: skip
 
 
 class BoundedCalls:
@@ -70,14 +72,10 @@ class BoundedCalls:
             BackendUnavailable: it could not be reached, or broke off.
             BadBackendOutput: the answer is too large.
         """
-        given: dict[str, Any] = {} if body is None else {"json": body}
         try:
-            # A redirect could lead to a host that is not allowed.
             with (
                 total_deadline(self._limits.seconds if seconds is None else seconds),
-                self._client.stream(
-                    method, url, headers=headers, follow_redirects=False, **given
-                ) as response,
+                self._client.stream(method, url, headers=headers, json=body) as response,
             ):
                 content = self._bounded(response)
         except httpx.TimeoutException as error:
@@ -92,6 +90,9 @@ class BoundedCalls:
         return Answer(response.status_code, response.headers, content)
 
     def _bounded(self, response: httpx.Response) -> bytes:
+        # What a compressed piece becomes has no bound: gzip twice makes a million bytes of one.
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise BadBackendOutput(f"the answer of {self._name!r} is compressed; turn its compression off")
         content = bytearray()
         for chunk in response.iter_bytes():
             content += chunk

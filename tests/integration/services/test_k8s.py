@@ -18,7 +18,7 @@ from ray.serve.schema import ServeDeploySchema
 from counterpose_services.editor.deployment import build as build_editor
 from counterpose_services.scorer.deployment import build as build_scorer
 from manifests.checks import files, problems
-from manifests.operator import OPERATOR, made_pods, reaches
+from manifests.operator import OPERATOR, OURS, made_pods, reaches
 from manifests.ray_fields import require_known_fields
 from manifests.references import stated_secrets
 from manifests.rendering import K8S, Document, named, overlay, ray_service
@@ -186,6 +186,14 @@ def open_egress(found: list[Document]) -> None:
     policy["egress"] = [{"ports": [{"port": 443}]}]
 
 
+def private_egress(found: list[Document]) -> None:
+    for rule in found_in(found, "NetworkPolicy", "services-to-https")["spec"]["egress"]:
+        for peer in rule["to"]:
+            peer["ipBlock"]["except"] = (
+                ["169.254.0.0/16"] if "." in peer["ipBlock"]["cidr"] else ["fe80::/10"]
+            )
+
+
 def ready_with_services(found: list[Document]) -> None:
     pod_of(found, "gateway")["containers"][0]["readinessProbe"]["httpGet"]["path"] = "/readyz"
 
@@ -227,10 +235,11 @@ DEFECTS: dict[Callable[[list[Document]], None], str] = {
     without_policy("services-to-https"): "does not reach what it fetches by HTTPS",
     without_policy("head-to-kubernetes"): "services/headgroup does not reach the Kubernetes API",
     ready_with_services: "/readyz, which depends on the services",
-    open_names: "reaches port 6379 of everyone",
+    open_names: "reaches port 6379 of 203.0.113.9 without need",
     unlabelled_gateway: "monitor gateway finds no port admin",
     unknown_jobs: "the gateway submits jobs to jobs-head-svc:8266, where nothing answers",
     token_without_secret: "cluster jobs: no key auth_token in a secret counterpose-token",
+    private_egress: "services/editor reaches port 443 of 10.0.0.9 without need",
     open_egress: "services/editor reaches the cloud's metadata",
 }
 
@@ -306,8 +315,9 @@ def test_prometheus_alone_reaches_the_port_for_operators() -> None:
     (gateway,) = (pod for pod in made_pods(found) if pod.origin == "gateway")
     assert gateway.ports == {8080, 9090}
     prometheus, worker = ({"app.kubernetes.io/name": name} for name in ("prometheus", "worker"))
-    assert reaches(found, prometheus, gateway.labels, 9090, near=False)
-    assert not reaches(found, worker, gateway.labels, 9090, near=True)
+    assert reaches(found, prometheus, gateway.labels, 9090, space="monitoring")
+    assert not reaches(found, prometheus, gateway.labels, 9090, space="theirs")
+    assert not reaches(found, worker, gateway.labels, 9090)
     told = {each["name"]: each.get("value", KEYS["COUNTERPOSE_API_KEYS"] * 2) for each in environment(found)}
     settings = gateway_settings(found, **told)
     assert (settings.admin_host, settings.admin_port) == ("0.0.0.0", 9090)
@@ -318,24 +328,33 @@ def test_strangers_reach_the_gateway_and_nothing_else(rendered: tuple[str, ...])
     found = overlay(*rendered)
     pods = made_pods(found)
     stranger = {"app.kubernetes.io/name": "other"}
-    for source, near in ((stranger, True), (stranger, False), (None, False)):
+    # Whoever makes pods in a namespace of theirs gives them any labels.
+    forged = [{"app.kubernetes.io/name": name} for name in ("gateway", "worker", "prometheus")]
+    for source, space in (
+        *((stranger, space) for space in (OURS, "theirs", "kuberay-system")), (None, "theirs"),
+        *((labels, "theirs") for labels in (OPERATOR, {"ray.io/cluster": "services-abcde"}, *forged)),
+    ):  # fmt: skip
         reached = {
             (pod.origin, port)
             for pod in pods
             for port in pod.ports
-            if reaches(found, source, pod.labels, port, near=near)
+            if reaches(found, source, pod.labels, port, space=space)
         }
         assert reached == {("gateway", 8080)}
     ray = [pod for pod in pods if pod.on_ray]
     for caller, target in itertools.product(pods, ray):
         labels = caller.labels, target.labels
-        ports = {port for port in target.ports if reaches(found, *labels, port, near=True)}
+        ports = {port for port in target.ports if reaches(found, *labels, port)}
         submits = (
             {DASHBOARD_PORT} if (caller.origin, target.origin) == ("gateway", "jobs/headgroup") else set()
         )
         assert ports == (set(target.ports) if caller.on_ray else {SERVE_PORT} & target.ports | submits)
     for target in ray:
-        asked = {port for port in target.ports if reaches(found, OPERATOR, target.labels, port, near=False)}
+        asked = {
+            port
+            for port in target.ports
+            if reaches(found, OPERATOR, target.labels, port, space="kuberay-system")
+        }
         assert asked == {SERVE_PORT, DASHBOARD_PORT} & target.ports
 
 

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import httpcore
 import pytest
 
 from counterpose_core.errors import ImportRefused, ShardUnreadable
 from counterpose_gateway.imports import guarded_https
-from counterpose_gateway.imports.guarded_https import HttpsFiles, PublicBackend, is_public, public_client
+from counterpose_gateway.imports.guarded_https import HttpsFiles
+from counterpose_http.outbound import Backend, is_public
 
 PUBLIC = "93.184.216.34"
 URL = "https://images.example/a.tar"
+
+
+class _Stream(httpcore.MockStream):
+    """Takes whatever it is sent."""
+
+    def get_extra_info(self, info: str) -> Any:
+        return self if info == "socket" else None
+
+    def settimeout(self, seconds: float | None) -> None:
+        pass
+
+    def send(self, content: memoryview) -> int:
+        return len(content)
 
 
 class Servers(httpcore.NetworkBackend):
@@ -24,12 +39,11 @@ class Servers(httpcore.NetworkBackend):
 
     def connect_tcp(self, host: str, *args: object, **options: object) -> httpcore.NetworkStream:
         self.dialled.append(host)
-        return httpcore.MockStream([self._answers.pop(0)])
+        return _Stream([self._answers.pop(0)])
 
 
 def files(servers: Servers, addresses: Mapping[str, str]) -> HttpsFiles:
-    backend = PublicBackend(lambda host, _: [addresses[host]], servers)
-    return HttpsFiles(public_client(backend))
+    return HttpsFiles(Backend(lambda host, _: [addresses[host]], servers))
 
 
 def answer(status: str, body: bytes = b"", **headers: str) -> bytes:

@@ -12,9 +12,9 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_gateway.imports.guarded_https import PublicBackend
 from counterpose_gateway.records.deliveries import LeasedDelivery
 from counterpose_gateway.webhooks.target import NotDeliveredError, Target, require_target, signature
+from counterpose_http.outbound import Backend, addresses_of
 from counterpose_processes.ports import free_port
 from fakes.webhook_receiver import Answering, drip, silence, status, webhook_receiver
 
@@ -101,7 +101,7 @@ class Servers(httpcore.NetworkBackend):
 @pytest.mark.parametrize("found", [["10.0.0.5"], [PUBLIC, "127.0.0.1"]])
 def test_a_name_that_leads_to_a_private_network_is_not_dialled(found: Sequence[str]) -> None:
     servers = Servers()
-    target = Target(backend=PublicBackend(lambda host, port: found, servers))
+    target = Target(backend=Backend(lambda host, port: found, servers))
     refused = failure(target, "https://hooks.example.com/")
     assert (refused.failure, servers.dialled) == ("refused", [])
     assert "has no public address" in refused.detail
@@ -113,13 +113,13 @@ def test_a_name_that_leads_to_a_private_network_is_not_dialled(found: Sequence[s
 def test_an_address_in_disguise_is_looked_up_and_not_dialled(host: str) -> None:
     # The system's own look-up takes these for addresses; a plain parser does not.
     servers = Servers()
-    found = failure(Target(backend=PublicBackend(sockets=servers)), f"https://{host}/")
+    found = failure(Target(backend=Backend(addresses_of, servers)), f"https://{host}/")
     assert (found.failure, servers.dialled) == ("refused", [])
 
 
 def test_a_public_name_is_dialled_by_the_address_that_was_looked_at() -> None:
     servers = Servers()
-    target = Target(backend=PublicBackend(lambda host, port: [PUBLIC], servers))
+    target = Target(backend=Backend(lambda host, port: [PUBLIC], servers))
     assert failure(target, "https://hooks.example.com/").failure == "unreachable"
     assert servers.dialled == [PUBLIC]
 
