@@ -34,12 +34,13 @@ from counterpose_core.images.masks import alpha_mask, file_mask, mask_pixels, ou
 from counterpose_core.images.packing import PackedImage, pack
 from counterpose_core.text.folder_names import notes_on_names
 from counterpose_core.text.plain_text import (
+    Appearances,
     check_caption,
+    check_name,
     check_text,
     check_words,
     find_confusable,
     strip_invisible,
-    twin_key,
 )
 from counterpose_gateway.images.folder import RawSource, read_folder
 from counterpose_gateway.images.pixels import PIXELS
@@ -75,7 +76,7 @@ def take_in(
     Without fixed ``classes``, a label may not look like one of ``labels`` or of the images before it. The
     images of a group are of one class: that in ``groups``, or that of its first image.
     """
-    known = {twin_key(label): label for label in labels}
+    known = Appearances(labels)
     class_of = dict(groups or {})
     taken: list[NewSource] = []
     rejected: list[RejectedSource] = []
@@ -84,7 +85,7 @@ def take_in(
             require_distinct(source.label, known)
             _require_one_class(source, class_of)
             taken.append(admit(source, store, classes, room))
-            known[twin_key(source.label)] = source.label
+            known.add(source.label)
             if source.group is not None:
                 class_of[source.group] = source.label
         except RequestError as error:
@@ -101,13 +102,13 @@ def rejected_source(source: RawSource, error: RequestError) -> RejectedSource:
     )  # fmt: skip
 
 
-def require_distinct(label: str, known: Mapping[str, str]) -> None:
-    """Refuse a label that looks like another one of ``known``, labels by their `twin_key`.
+def require_distinct(label: str, known: Appearances) -> None:
+    """Refuse a label that looks like another one of ``known``.
 
     Raises:
         ClassMapMismatch: it does.
     """
-    if (other := known.get(twin_key(label), label)) != label:
+    if (other := known.twin(label) or label) != label:
         detail = f"the label {strip_invisible(label)!r} looks like the class {other!r}; spell both the same"
         raise ClassMapMismatch(detail, pointer="/label")
 
@@ -198,7 +199,7 @@ def checked_classes(classes: Sequence[str] | None) -> list[str] | None:
 
 def _require_class_name(name: str) -> None:
     try:
-        check_words(name, field="class", most=LONGEST_LABEL)
+        check_name(name, field="class", most=LONGEST_LABEL)
     except InvalidRequest as error:
         raise ClassMapMismatch(error.detail, pointer="/classes") from error
     if name.strip() != name:
@@ -261,7 +262,7 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
         RequestError: it is refused; the pointer names the field.
     """
     check_text(source.filename, field="filename", most=LONGEST_FILENAME)
-    check_words(source.label, field="label", most=LONGEST_LABEL)
+    check_name(source.label, field="label", most=LONGEST_LABEL)
     if source.label.strip() != source.label:
         raise InvalidRequest(
             f"the label {source.label!r} begins or ends with a space; remove it", pointer="/label"

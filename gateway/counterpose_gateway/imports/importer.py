@@ -27,7 +27,7 @@ from counterpose_core.errors import (
     RequestError,
     ShardUnreadable,
 )
-from counterpose_core.text.plain_text import twin_key
+from counterpose_core.text.plain_text import Appearances
 from counterpose_gateway.images.intake import admit, checked_classes, rejected_source, require_distinct
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports import image_folder, parquet_files, tar_shards
@@ -248,7 +248,7 @@ def _told_apart(
     taken: Sequence[NewSource], known: Sequence[str]
 ) -> tuple[list[NewSource], list[RejectedSource]]:
     """Refuse images whose label looks like another class of the dataset."""
-    labels = {twin_key(label): label for label in known}
+    labels = Appearances(known)
     kept: list[NewSource] = []
     alike: list[RejectedSource] = []
     for source in taken:
@@ -257,7 +257,7 @@ def _told_apart(
         except ClassMapMismatch as error:
             alike.append(refused(source.filename, error))
         else:
-            labels[twin_key(source.label)] = source.label
+            labels.add(source.label)
             kept.append(source)
     return kept, alike
 
