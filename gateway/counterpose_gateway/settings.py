@@ -36,6 +36,9 @@ class GatewaySettings(BaseModel):
     """SQLAlchemy URL of the ledger: SQLite on one machine, PostgreSQL for several gateways."""
     store_url: str = str(STATE_DIR / "store")
     """Folder or URL of the blob store; the services must see the same one."""
+    accept_ledger: bool = False
+    """Whether a store that another ledger has written, or a newer state of this one, is taken over at the
+    start instead of refused. Set it for one start: it would hide the next wrong ledger, too."""
     services_url: str = "http://127.0.0.1:8101"
     """Address of the services: either with `{service}` in it, or a prefix to which the name of a service is
     added as a path."""
