@@ -91,7 +91,8 @@ class GatewaySettings(BaseModel):
     max_images: int = Field(default=5_000_000, ge=1)
     """Most images of all datasets of a tenant."""
     max_stored_bytes: int = Field(default=100_000_000_000, ge=1)
-    """Most bytes that the images of all datasets of a tenant take as stored, each dataset counted alone."""
+    """Most bytes that a tenant may have stored: the images of all its datasets, each dataset counted alone,
+    files of tokens, images that were generated without a run, and what was deleted until it is erased."""
     max_header_bytes: int = Field(default=16_384, ge=1024)
     """Most bytes of a request's line and headers; what follows is not read."""
     max_headers: int = Field(default=100, ge=10)

@@ -146,6 +146,8 @@ def add_uploads(
         UnknownDataset: no dataset has this name.
         RequestError: every image was refused; its ``parts`` give the reasons, one by one.
     """
+    # Refused before anything is stored, if it is being imported.
+    ledger.datasets.add(name, [])
     labels = ledger.datasets.classes(name)
     classes = labels if ledger.datasets.has_fixed_classes(name) else None
     groups = ledger.datasets.group_classes(name)
@@ -154,7 +156,12 @@ def add_uploads(
     if not taken:
         raise _refusal_of_all(rejected)
     check = None if quotas is None else quotas.check
-    return SourcesAdded(added=ledger.datasets.add(name, taken, check=check), rejected=rejected)
+    try:
+        added = ledger.datasets.add(name, taken, check=check)
+    except CounterposeError:
+        ledger.blobs.leave(name, taken)
+        raise
+    return SourcesAdded(added=added, rejected=rejected)
 
 
 def _room(name: str, ledger: Ledger, quotas: Quotas | None) -> Room | None:
@@ -162,7 +169,7 @@ def _room(name: str, ledger: Ledger, quotas: Quotas | None) -> Room | None:
         return None
 
     def is_known(source: NewSource) -> bool:
-        return ledger.datasets.has_source(name, source.image, source.label, source.filename)
+        return ledger.datasets.has_source(name, source)
 
     return Room(quotas, ledger.datasets.stored(name), is_known)
 

@@ -192,10 +192,18 @@ class Importer:
             # Of two workers that meet a new class at once, the second compares its own with the first's.
             known = None if leased.classes is not None else self._ledger.datasets.classes(leased.dataset)
             kept, alike = (taken, []) if known is None else _told_apart(taken, known)
-            if self._ledger.imports.record_part(
-                leased, kept, [*rejected, *alike], position=position, last=last, known=known,
-                check=self._quotas.check_import,
-            ):  # fmt: skip
+            try:
+                recorded = self._ledger.imports.record_part(
+                    leased, kept, [*rejected, *alike], position=position, last=last, known=known,
+                    check=self._quotas.check_import,
+                )  # fmt: skip
+            except (LeaseLost, QuotaExceeded):
+                self._ledger.blobs.leave(leased.dataset, taken)
+                raise
+            if recorded:
+                if alike:
+                    # They were stored before their labels were compared.
+                    self._ledger.blobs.leave(leased.dataset, [each for each in taken if each not in kept])
                 return
 
     def _fail(self, leased: LeasedImport, error: CounterposeError) -> None:

@@ -182,18 +182,19 @@ _LOCKED_DATASET = _DATASET.with_for_update()
 
 
 def stored_with(connection: Connection, row: RowMapping | None, tenant: str | None = None) -> Stored:
-    """Return what is stored in the dataset of this row, if there is one, and in all datasets of its tenant.
+    """Return what is stored in the dataset of this row, if there is one, and all that its tenant has stored.
 
     ``tenant``: whose it is; default: the row's.
     """
     images, size = func.sum(_datasets.n_sources), func.sum(_datasets.stored_bytes)
-    mine = _datasets.tenant == (tenant if row is None else row["tenant"])
-    all_images, all_bytes = connection.execute(select(images, size).where(mine)).one()
+    owner = tenant if row is None else row["tenant"]
+    all_images, all_bytes = connection.execute(select(images, size).where(_datasets.tenant == owner)).one()
+    beside = select(func.sum(schema.kept_bytes.c.amount)).where(schema.kept_bytes.c.tenant == owner)
     return Stored(
         images=0 if row is None else row["n_sources"],
         bytes=0 if row is None else row["stored_bytes"],
         all_images=int(all_images or 0),
-        all_bytes=int(all_bytes or 0),
+        all_bytes=int(all_bytes or 0) + int(connection.execute(beside).scalar() or 0),
     )
 
 

@@ -73,6 +73,7 @@ datasets = Table(
     Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
     Column("changes", Integer, nullable=False, server_default="0"),
     Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
+    Index("datasets_of_tenant", "tenant"),
 )
 """``n_sources`` and ``stored_bytes``, its images and their bytes as stored, are kept, not counted.
 

@@ -30,8 +30,10 @@ def upgrade() -> None:
         sa.Column("until", sa.Float, primary_key=True),
         sa.Column("amount", sa.BigInteger, nullable=False),
     )
+    op.create_index("datasets_of_tenant", "datasets", ["tenant"])
 
 
 def downgrade() -> None:
     """Drop the counts; the id stays, or the store would be another ledger's after the next upgrade."""
+    op.drop_index("datasets_of_tenant", "datasets")
     op.drop_table("kept_bytes")
