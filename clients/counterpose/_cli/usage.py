@@ -8,7 +8,7 @@ from counterpose._cli.terminal import connected, show
 
 
 def usage(as_json: AsJson = False, url: Url = None) -> None:
-    """Show the images and GPU-seconds that your tenant has used this month, what it stores, and quotas."""
+    """Show what your tenant has used this month, what it stores, and its quotas."""
     with connected(url) as client:
         found = client.usage()
         rows = [
