@@ -9,6 +9,7 @@ import base64
 import binascii
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING
 
@@ -146,8 +147,7 @@ def add_uploads(
         UnknownDataset: no dataset has this name.
         RequestError: every image was refused; its ``parts`` give the reasons, one by one.
     """
-    # Refused before anything is stored, if it is being imported.
-    ledger.datasets.add(name, [])
+    ledger.datasets.add(name, [])  # refused before anything is stored, if it is being imported
     labels = ledger.datasets.classes(name)
     classes = labels if ledger.datasets.has_fixed_classes(name) else None
     groups = ledger.datasets.group_classes(name)
@@ -155,9 +155,8 @@ def add_uploads(
     taken, rejected = take_in(_uploaded(uploads), store, classes, labels=labels, groups=groups, room=room)
     if not taken:
         raise _refusal_of_all(rejected)
-    check = None if quotas is None else quotas.check
     try:
-        added = ledger.datasets.add(name, taken, check=check)
+        added = ledger.datasets.add(name, taken, check=None if quotas is None else quotas.check)
     except CounterposeError:
         ledger.blobs.leave(name, taken)
         raise
@@ -167,11 +166,7 @@ def add_uploads(
 def _room(name: str, ledger: Ledger, quotas: Quotas | None) -> Room | None:
     if quotas is None:
         return None
-
-    def is_known(source: NewSource) -> bool:
-        return ledger.datasets.has_source(name, source)
-
-    return Room(quotas, ledger.datasets.stored(name), is_known)
+    return Room(quotas, ledger.datasets.stored(name), partial(ledger.datasets.has_source, name))
 
 
 def _refusal_of_all(rejected: Sequence[RejectedSource]) -> CounterposeError:
@@ -209,10 +204,6 @@ def _require_class_name(name: str) -> None:
         check_name(name, field="class", most=LONGEST_LABEL)
     except InvalidRequest as error:
         raise ClassMapMismatch(error.detail, pointer="/classes") from error
-    if name.strip() != name:
-        raise ClassMapMismatch(
-            f"the class {name!r} begins or ends with a space; remove it", pointer="/classes"
-        )
 
 
 def register_folder(
@@ -270,10 +261,6 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
     """
     check_text(source.filename, field="filename", most=LONGEST_FILENAME)
     check_name(source.label, field="label", most=LONGEST_LABEL)
-    if source.label.strip() != source.label:
-        raise InvalidRequest(
-            f"the label {source.label!r} begins or ends with a space; remove it", pointer="/label"
-        )
     if source.group is not None:
         check_words(source.group, field="group", most=LONGEST_GROUP)
     if source.caption is not None:

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, RowMapping, bindparam, delete, exists, func, 
 
 from counterpose_core.contract.usage import Usage
 from counterpose_core.errors import NotFound
+from counterpose_gateway.ledger.blobs import stored_with
 from counterpose_gateway.ledger.database.session import Session
-from counterpose_gateway.ledger.datasets.import_rows import stored_with
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.records.access_keys import AccessEntry, AccessKey
 from counterpose_gateway.records.tenants import DEFAULT_TENANT, Allowance, Quota, Used

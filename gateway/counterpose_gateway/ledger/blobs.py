@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, String, cast, delete, exists, func, or_, select, text
+from sqlalchemy import Connection, RowMapping, String, cast, delete, exists, func, or_, select, text
 
 from counterpose_core.contract.recipes import is_recipe
 from counterpose_gateway.ledger.database.session import Session
-from counterpose_gateway.ledger.datasets.import_rows import stored_with
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.sources import LEAVING_SECONDS, NewSource, Stored
 
@@ -91,6 +90,25 @@ def charge(connection: Connection, tenant: str, amount: int, until: float = 0.0)
     if amount:
         minute = 60.0 * math.ceil(until / 60.0)
         connection.execute(_CHARGE, {"tenant": tenant, "until": minute, "amount": amount})
+
+
+def stored_with(connection: Connection, row: RowMapping | None, tenant: str | None = None) -> Stored:
+    """Return what is stored in the dataset of this row, if there is one, and all that its tenant has stored.
+
+    ``tenant``: whose it is; default: the row's.
+    """
+    images, size = func.sum(schema.datasets.c.n_sources), func.sum(schema.datasets.c.stored_bytes)
+    owner = tenant if row is None else row["tenant"]
+    all_images, all_bytes = connection.execute(
+        select(images, size).where(schema.datasets.c.tenant == owner)
+    ).one()
+    beside = select(func.sum(schema.kept_bytes.c.amount)).where(schema.kept_bytes.c.tenant == owner)
+    return Stored(
+        images=0 if row is None else row["n_sources"],
+        bytes=0 if row is None else row["stored_bytes"],
+        all_images=int(all_images or 0),
+        all_bytes=int(all_bytes or 0) + int(connection.execute(beside).scalar() or 0),
+    )
 
 
 def _parts(digests: Sequence[str]) -> Iterator[Sequence[str]]:

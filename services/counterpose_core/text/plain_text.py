@@ -61,12 +61,17 @@ def check_words(text: str, *, field: str, most: int) -> None:
 
 
 def check_name(text: str, *, field: str, most: int) -> None:
-    """Check the name of a class as `check_words` does, and that each word is of one alphabet.
+    """Check the name of a class as `check_words` does, for spaces around it, and that words have one alphabet.
 
     Raises:
-        InvalidRequest: `check_words` refuses it, or a word has letters of two alphabets that look alike.
+        InvalidRequest: `check_words` refuses it, a space is around it, or a word has letters of two alphabets
+            that look alike.
     """
     check_words(text, field=field, most=most)
+    if text.strip() != text:
+        raise InvalidRequest(
+            f"the {field} {text!r} begins or ends with a space; remove it", pointer=f"/{field}"
+        )
     for word in _WORD.findall(unicodedata.normalize("NFC", text)):
         letters = {unicodedata.name(letter, "").partition(" ")[0]: letter for letter in word}
         if len(mixed := [alphabet for alphabet in _ALPHABETS if alphabet in letters]) > 1:

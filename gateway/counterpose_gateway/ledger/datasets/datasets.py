@@ -16,14 +16,13 @@ from counterpose_core.errors import (
     StorageFull,
     UnknownDataset,
 )
-from counterpose_gateway.ledger.blobs import charge, loosen
+from counterpose_gateway.ledger.blobs import charge, loosen, stored_with
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.datasets import deletions, import_rows
 from counterpose_gateway.ledger.datasets.import_rows import (
     dataset_row,
     find_dataset,
     locked_dataset,
-    stored_with,
 )
 from counterpose_gateway.ledger.datasets.sources import (
     add_sources,
