@@ -61,7 +61,7 @@ def check_words(text: str, *, field: str, most: int) -> None:
 
 
 def check_name(text: str, *, field: str, most: int) -> None:
-    """Check the name of a class as `check_words` does, for spaces around it, and that words have one alphabet.
+    """Check the name of a class as `check_words` does, for spaces around it, and for words of two alphabets.
 
     Raises:
         InvalidRequest: `check_words` refuses it, a space is around it, or a word has letters of two alphabets

@@ -22,6 +22,7 @@ from counterpose_gateway.main import main
 from counterpose_gateway.store.ownership import Ownership
 from counterpose_gateway.worker.worker import Worker
 from fakes.ledgers import create_run, migrated_file
+from fakes.shards import png
 
 
 @pytest.fixture(params=["folder", "objects"])
@@ -152,6 +153,14 @@ def test_a_copy_of_both_is_accepted(tmp_path: Path) -> None:
         owned(moved, BlobStore(str(tmp_path / "there")))
 
 
+def test_a_ledger_that_was_rolled_back_and_upgraded_is_the_same_one(ledger: Ledger, store: BlobStore) -> None:
+    create_run(ledger)
+    owned(ledger, store)
+    ledger.roll_back("0103")
+    ledger._session.database.migrate()
+    owned(ledger, store)
+
+
 def test_a_store_without_blobs_belongs_to_whoever_starts(tmp_path: Path, other: Ledger) -> None:
     store = BlobStore(str(tmp_path / "fresh"))
     store.mark(Mark("f" * 32, 9))
@@ -217,3 +226,15 @@ def test_the_command_refuses_what_a_failed_restore_leaves_with_status_3(
     assert main([verb]) == 3
     monkeypatch.setenv("COUNTERPOSE_ACCEPT_LEDGER", "true")
     assert main([verb]) == 0
+
+
+def test_a_folder_is_not_registered_into_a_ledger_that_is_not_the_store_s(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    BlobStore(str(state / "store")).put(b"an image")
+    (state / "images" / "sled").mkdir(parents=True)
+    (state / "images" / "sled" / "a.png").write_bytes(png(1))
+    assert main(["register-dataset", "demo", str(state / "images")]) == 3
+    assert "this ledger is empty" in capsys.readouterr().err
+    # What only reads or writes the ledger asks nothing.
+    assert main(["keys", "list"]) == 0
