@@ -133,7 +133,7 @@ async def _serving(settings: GatewaySettings) -> None:
         )
         erasing = _until_left(Erasure(ledger, store, app.state.context.forget).keep())
         keeping = _keeping_columns(ledger, joined, columns)
-        marking = _until_left(owner.keep())
+        marking = owner.kept()
         async with keeping, _until_left(budget.keep()), launching, telling, delivering, erasing, marking:
             server = server_of(app, settings)
             async with _until_left(stop_with_disks(ledger, store, server)):
@@ -267,8 +267,7 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
         # A process that was killed while it cancelled or deleted a large run has left it half done.
         await asyncio.to_thread(ledger.runs.go_on, stop.is_set)
         readings = ProcessReadings(ledger, caller.counts, lambda: worker.reading)
-        marking = _until_left(owner.keep())
-        async with _stopping_with(ledger, part, stop), _until_left(readings.keep()), marking:
+        async with _stopping_with(ledger, part, stop), _until_left(readings.keep()), owner.kept():
             await worker.work(stop)
     tracing.close()
     ledger.close()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from counterpose_core.blobs import BlobStore, Mark
@@ -30,7 +31,8 @@ class Ownership:
 
     ownership = Ownership(ledger, store)
     ownership.require()
-    marking = asyncio.create_task(ownership.keep())
+    async with ownership.kept():
+        await serve()
     """
 
     def __init__(self, ledger: Ledger, store: BlobStore) -> None:
@@ -58,14 +60,21 @@ class Ownership:
             if self._left is not None and mark != self._left:
                 self._store.unmark(mark)
 
-    async def keep(self) -> None:
-        """Mark the store again and again, and once more when this is cancelled."""
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Mark the store again and again beside the block, and at its end."""
+        keeping = asyncio.create_task(self._keep())
         try:
-            while True:
-                await asyncio.sleep(MARK_SECONDS)
-                await asyncio.to_thread(self._try_to_mark)
+            yield
         finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
             self._try_to_mark()
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(MARK_SECONDS)
+            await asyncio.to_thread(self._try_to_mark)
 
     def _try_to_mark(self) -> None:
         try:

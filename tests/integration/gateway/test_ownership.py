@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from counterpose_core.errors import LedgerMismatch, StorageFull
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.main import main
+from counterpose_gateway.store import ownership
 from counterpose_gateway.store.ownership import Ownership
 from counterpose_gateway.worker.worker import Worker
 from fakes.ledgers import create_run, migrated_file
@@ -181,6 +183,28 @@ def test_a_full_disk_does_not_keep_a_ledger_from_starting(
     assert store.marks() == []
 
 
+async def test_the_store_is_marked_again_and_again_though_it_was_away(
+    ledger: Ledger, store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_run(ledger)
+    owner, write = owned(ledger, store), store._write
+    before, seen = store.marks(), list[str]()
+
+    def away(name: str, data: bytes) -> None:
+        seen.append(name)
+        if len(seen) < 3:
+            raise OSError("the store is away")
+        write(name, data)
+
+    monkeypatch.setattr(store, "_write", away)
+    monkeypatch.setattr(ownership, "MARK_SECONDS", 0.01)
+    async with owner.kept():
+        create_run(ledger)
+        while store.marks() == before:
+            await asyncio.sleep(0.01)
+    assert store.marks() == [ledger.identity.mark()]
+
+
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A state folder for the command, whose gateway and worker stop at once."""
@@ -209,9 +233,15 @@ def test_the_command_refuses_what_a_failed_restore_leaves_with_status_3(
     # A fresh state folder is asked nothing.
     assert main([verb]) == 0
     store.put(b"an image")
-    with closing(Ledger(f"sqlite:///{state / 'ledger.db'}")) as ledger:
-        create_run(ledger)
-    assert main([verb]) == 0
+
+    async def busy(*_: object) -> None:
+        with closing(Ledger(f"sqlite:///{state / 'ledger.db'}")) as ledger:
+            create_run(ledger)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(uvicorn.Server, "serve", busy)
+        patched.setattr(Worker, "work", busy)
+        assert main([verb]) == 0
     # At a clean end the store knows the last event.
     with closing(Ledger(f"sqlite:///{state / 'ledger.db'}")) as ledger:
         assert store.marks() == [ledger.identity.mark()]

@@ -140,11 +140,13 @@ async def test_filling_and_deleting_datasets_again_and_again_comes_to_an_end(gat
     assert await stored(gateway) <= MOST
 
 
-async def test_nothing_is_stored_for_a_dataset_that_is_being_imported(gateway: FakeGateway) -> None:
+async def test_nothing_is_stored_for_a_dataset_that_is_being_imported(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = write_files("memory://going", {"a.tar": tar(sample(1, "boat"))})
     await gateway.http.post("/v1/datasets/demo/import", json={"url": f"{url}/a.tar"})
     put = list[object]()
-    gateway.store.put_packed = put.append  # type: ignore[method-assign]
+    monkeypatch.setattr(gateway.store, "put_packed", put.append)
     assert problem(await upload(gateway, 1), 409, "dataset-not-ready")
     assert put == []
 
