@@ -32,6 +32,7 @@ from counterpose_gateway.images.intake import checked_classes, register_folder
 from counterpose_gateway.imports.storage import Storage
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.services.clients import services_of
+from counterpose_gateway.store.ownership import Ownership
 from counterpose_http import ProblemMiddleware
 from counterpose_services.batching.outcomes import settle
 from counterpose_services.classifiers.engine import ClassifiersEngine
@@ -123,6 +124,12 @@ async def damaged_ledger(folder: Path) -> None:
     file = folder / "ledger.db"
     file.write_bytes(b"no database" * 400)
     Ledger(f"sqlite:///{file}")
+
+
+async def other_ledger(folder: Path) -> None:
+    store = BlobStore(str(folder / "store"))
+    store.put(b"an image")
+    Ownership(new_ledger(folder), store).require()
 
 
 async def unhooked_attention(folder: Path) -> None:
@@ -332,6 +339,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "malformed-request": (
         through_gateway("GET", ROOT, headers={"host": "[::1"}), "'[::1'", "send these alone"
     ),
+    "ledger-mismatch": (other_ledger, "this ledger is empty", "or start once with --accept-ledger"),
     "ledger-damaged": (damaged_ledger, "not a database", "restore its database from the last backup"),
     "method-not-allowed": (through_gateway("DELETE", ROOT), "DELETE '/v1/stress-tests'", "answers"),
     "model-format-refused": (pickled_weights, "'model.safetensors'", "convert the weights to safetensors"),

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -188,20 +189,21 @@ async def test_the_store_is_marked_again_and_again_though_it_was_away(
 ) -> None:
     create_run(ledger)
     owner, write = owned(ledger, store), store._write
-    before, seen = store.marks(), list[str]()
+    seen, marked = list[str](), threading.Event()
 
     def away(name: str, data: bytes) -> None:
         seen.append(name)
         if len(seen) < 3:
             raise OSError("the store is away")
         write(name, data)
+        marked.set()
 
     monkeypatch.setattr(store, "_write", away)
     monkeypatch.setattr(ownership, "MARK_SECONDS", 0.01)
     async with owner.kept():
         create_run(ledger)
-        while store.marks() == before:
-            await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(marked.wait, 60)
+        assert max(store.marks()).event == ledger.identity.mark().event
     assert store.marks() == [ledger.identity.mark()]
 
 
