@@ -12,7 +12,7 @@ import pytest
 
 from counterpose_gateway.access import key_ring, key_watch
 from counterpose_gateway.access.key_ring import KeyRing
-from counterpose_gateway.http.in_flight import Room
+from counterpose_gateway.http.bounds import Room
 from counterpose_gateway.http.request_head import SAFE_METHODS
 from counterpose_gateway.main import main
 from counterpose_gateway.records.access_keys import Scope
