@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from counterpose_core.errors import InvalidRequest as InvalidRequest
     from counterpose_core.errors import LeaseLost as LeaseLost
     from counterpose_core.errors import LedgerDamaged as LedgerDamaged
+    from counterpose_core.errors import LedgerMismatch as LedgerMismatch
     from counterpose_core.errors import MalformedRequest as MalformedRequest
     from counterpose_core.errors import MethodNotAllowed as MethodNotAllowed
     from counterpose_core.errors import ModelFormatRefused as ModelFormatRefused

@@ -15,7 +15,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -28,7 +27,8 @@ from counterpose_core.errors import CounterposeError, StorageError
 from counterpose_core.suite import load_suite
 from counterpose_core.tracing import tracing_to
 from counterpose_gateway.app import bare_app, create_admin_app, create_app
-from counterpose_gateway.commands.keys import add_commands, manage_keys, manage_quotas, print_log
+from counterpose_gateway.commands.keys import manage_keys, manage_quotas, print_log
+from counterpose_gateway.commands.parser import parser
 from counterpose_gateway.http.request_head import Caller
 from counterpose_gateway.http.server import allow_connections, prepare_event_loop, serve_together, server_of
 from counterpose_gateway.images.intake import register_folder
@@ -40,12 +40,13 @@ from counterpose_gateway.jobs.ray_cluster import Clusters, reaching_clusters
 from counterpose_gateway.jobs.submission import make_run
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
-from counterpose_gateway.records.tenants import DEFAULT_TENANT, tenant_named
+from counterpose_gateway.records.tenants import tenant_named
 from counterpose_gateway.routes.context import GatewayContext
 from counterpose_gateway.services.clients import HttpHealth, calling_services, services_of
 from counterpose_gateway.settings import GatewaySettings, settings_of_process
 from counterpose_gateway.store.budget import StoreBudget
 from counterpose_gateway.store.erasure import Erasure
+from counterpose_gateway.store.ownership import Ownership
 from counterpose_gateway.summaries.column_keeper import ColumnKeeper
 from counterpose_gateway.summaries.columns import ColumnFolder
 from counterpose_gateway.summaries.joined import JoinedWork
@@ -67,7 +68,7 @@ SERVE_PATIENCE_SECONDS = 10.0
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one of the verbs and return the exit code."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser(__doc__).parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     # At INFO, httpx writes a line per call, which is hundreds a minute.
     logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -84,45 +85,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return STORAGE_ERROR if isinstance(error, StorageError | OSError) else USAGE_ERROR
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="counterpose-gateway", description=__doc__)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    serve = verbs.add_parser("serve", help="answer the HTTP API")
-    serve.add_argument("--host")
-    serve.add_argument("--port", type=int)
-    serve.add_argument("--admin-port", type=int, help="port for operators alone, on loopback by default")
-    work = verbs.add_parser("work", help="lease items and process them until stopped")
-    work.add_argument(
-        "--concurrency", type=int, help="item groups, such as source images, to process at once"
-    )
-    work.add_argument("--job", help="work on the run of this job alone, and end with it")
-    work.add_argument("--attempt", type=int, default=1, help="the attempt of the job that this belongs to")
-    work.add_argument(
-        "--follow-only",
-        action="store_true",
-        help="with --job: report that the attempt lives and end with the job, but work on nothing",
-    )
-    register = verbs.add_parser("register-dataset", help="make a dataset from a folder on this machine")
-    register.add_argument("name")
-    register.add_argument("folder", type=Path)
-    register.add_argument(
-        "--captions",
-        action="store_true",
-        help="take the captions from metadata.jsonl instead of the captioner",
-    )
-    register.add_argument("--tenant", default=DEFAULT_TENANT, help="whose it is; default: %(default)s")
-    add_commands(verbs)
-    back = verbs.add_parser(
-        "roll-back", help="bring the ledger to an earlier revision, before an earlier version is installed"
-    )
-    back.add_argument("revision", help="the newest one that the earlier version knows, such as 0101")
-    openapi = verbs.add_parser("openapi", help="write the OpenAPI document")
-    openapi.add_argument("--out", type=Path, help="file to write; default: standard output")
-    return parser
-
-
 def _serve(arguments: argparse.Namespace) -> int:
-    settings = settings_of_process(host=arguments.host, port=arguments.port, admin_port=arguments.admin_port)
+    names = ("host", "port", "admin_port", "accept_ledger")
+    settings = settings_of_process(**{name: getattr(arguments, name) for name in names})
     patience = min(settings.patience_seconds, SERVE_PATIENCE_SECONDS)
     asyncio.run(_serving(settings.model_copy(update={"patience_seconds": patience})))
     return 0
@@ -131,7 +96,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 async def _serving(settings: GatewaySettings) -> None:
     prepare_event_loop()
     allow_connections(settings.max_requests_in_flight + settings.max_listeners)
-    ledger, store, suite = _ledger(settings), BlobStore(settings.store_url), load_suite(settings.suite)
+    suite = load_suite(settings.suite)
+    ledger, store, owner = _owned(settings)
     # Removes files that killed writers left; files younger than an hour may still be in use.
     store.sweep()
     joined, columns = summary_processes(settings), column_folder(settings)
@@ -167,7 +133,8 @@ async def _serving(settings: GatewaySettings) -> None:
         )
         erasing = _until_left(Erasure(ledger, store, app.state.context.forget).keep())
         keeping = _keeping_columns(ledger, joined, columns)
-        async with keeping, _until_left(budget.keep()), launching, telling, delivering, erasing:
+        marking = owner.kept()
+        async with keeping, _until_left(budget.keep()), launching, telling, delivering, erasing, marking:
             server = server_of(app, settings)
             async with _until_left(stop_with_disks(ledger, store, server)):
                 await serve_together(server, _admin_server(app, settings))
@@ -227,6 +194,18 @@ def _ledger(settings: GatewaySettings) -> Ledger:
     return Ledger(settings.database_url, check_seconds=settings.ledger_check_seconds)
 
 
+def _owned(settings: GatewaySettings) -> tuple[Ledger, BlobStore, Ownership]:
+    """Open ledger and store, which must belong together."""
+    ledger, store = _ledger(settings), BlobStore(settings.store_url)
+    owner = Ownership(ledger, store)
+    try:
+        owner.require(accept=settings.accept_ledger)
+    except BaseException:
+        ledger.close()
+        raise
+    return ledger, store, owner
+
+
 def _let_signals_pass() -> None:
     # Uvicorn raises the signal that stopped it again when it ends, which would kill us before we close.
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -234,7 +213,7 @@ def _let_signals_pass() -> None:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    settings = settings_of_process(concurrency=arguments.concurrency)
+    settings = settings_of_process(concurrency=arguments.concurrency, accept_ledger=arguments.accept_ledger)
     part = None if arguments.job is None else JobPart(arguments.job, arguments.attempt)
     if part is not None and arguments.follow_only:
         asyncio.run(_following(settings, part))
@@ -256,7 +235,7 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
         # The event lets the worker give its leases back before the process ends. Handlers are set before the
         # ledger opens, because that may migrate the database, and a stop during it must be orderly, too.
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    ledger, store = _ledger(settings), BlobStore(settings.store_url)
+    ledger, store, owner = _owned(settings)
     importer_of = partial(_importer, settings, ledger, store)
     news = None if part is None else await run_of(ledger.jobs, part, stop, importer_of)
     if part is not None and news is None:
@@ -288,7 +267,7 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
         # A process that was killed while it cancelled or deleted a large run has left it half done.
         await asyncio.to_thread(ledger.runs.go_on, stop.is_set)
         readings = ProcessReadings(ledger, caller.counts, lambda: worker.reading)
-        async with _stopping_with(ledger, part, stop), _until_left(readings.keep()):
+        async with _stopping_with(ledger, part, stop), _until_left(readings.keep()), owner.kept():
             await worker.work(stop)
     tracing.close()
     ledger.close()
@@ -324,8 +303,8 @@ async def _stopping_with(ledger: Ledger, part: JobPart | None, stop: asyncio.Eve
 def _register_dataset(arguments: argparse.Namespace) -> int:
     settings = settings_of_process()
     name = DatasetCreate(name=arguments.name).name
-    ledger = _ledger(settings).of(tenant_named(arguments.tenant))
-    store = BlobStore(settings.store_url)
+    opened, store, _ = _owned(settings)
+    ledger = opened.of(tenant_named(arguments.tenant))
     notes = register_folder(
         name, arguments.folder, ledger, store,
         with_captions=arguments.captions, quotas=Quotas.of(settings),

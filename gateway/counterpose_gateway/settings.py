@@ -36,6 +36,9 @@ class GatewaySettings(BaseModel):
     """SQLAlchemy URL of the ledger: SQLite on one machine, PostgreSQL for several gateways."""
     store_url: str = str(STATE_DIR / "store")
     """Folder or URL of the blob store; the services must see the same one."""
+    accept_ledger: bool = False
+    """Whether a store that another ledger has written, or a newer state of this one, is taken over at the
+    start instead of refused. Set it for one start: it would hide the next wrong ledger, too."""
     services_url: str = "http://127.0.0.1:8101"
     """Address of the services: either with `{service}` in it, or a prefix to which the name of a service is
     added as a path."""
@@ -88,7 +91,8 @@ class GatewaySettings(BaseModel):
     max_images: int = Field(default=5_000_000, ge=1)
     """Most images of all datasets of a tenant."""
     max_stored_bytes: int = Field(default=100_000_000_000, ge=1)
-    """Most bytes that the images of all datasets of a tenant take as stored, each dataset counted alone."""
+    """Most bytes that a tenant may have stored: the images of all its datasets, each dataset counted alone,
+    files of tokens, images that were generated without a run, and what was deleted until it is erased."""
     max_header_bytes: int = Field(default=16_384, ge=1024)
     """Most bytes of a request's line and headers; what follows is not read."""
     max_headers: int = Field(default=100, ge=10)

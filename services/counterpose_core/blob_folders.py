@@ -43,6 +43,10 @@ class Folder(Protocol):
         """Return the files of each kind below ``folder`` whose names begin so."""
         ...
 
+    def has_files(self, folder: str) -> bool:
+        """Return whether there is a file below ``folder``; stops at the first."""
+        ...
+
 
 def _sync_folder(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
@@ -132,6 +136,10 @@ class LocalFolder:
         found = (self.root / folder).glob(f"*/{shard}/{beginning}*")
         return [str(path.relative_to(self.root)) for path in found]
 
+    def has_files(self, folder: str) -> bool:
+        """Return whether there is a file below ``folder``."""
+        return any(files for _, _, files in os.walk(self.root / folder))
+
     def free_bytes(self) -> int:
         """Return the free bytes of the disk."""
         return shutil.disk_usage(self.root).free
@@ -190,3 +198,7 @@ class RemoteFolder:
         found = self.filesystem.glob(f"{self.root}/{folder}/*/{shard}/{beginning}*")
         # Some file systems answer without the first slash of their root.
         return [f"{folder}/{str(path).rpartition(f'/{folder}/')[2]}" for path in found]
+
+    def has_files(self, folder: str) -> bool:
+        """Return whether there is an object below ``folder``."""
+        return any(files for _, _, files in self.filesystem.walk(f"{self.root}/{folder}"))

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
@@ -40,6 +41,13 @@ DERIVED = "derived"
 _DIGITS = 64
 
 STALE_TEMPORARY_SECONDS = 3600.0
+
+
+class Mark(NamedTuple):
+    """A ledger that writes to a store, and the number of its last event."""
+
+    ledger: str
+    event: int
 
 
 def digest(data: bytes) -> str:
@@ -227,6 +235,29 @@ class BlobStore:
         """Remove the incomplete files of killed writers, and return their number."""
         return 0 if self._local is None else self._local.sweep(older_than_seconds)
 
+    @property
+    def has_blobs(self) -> bool:
+        """Whether the store has blobs."""
+        return self._folder.has_files("blobs")
+
+    def marks(self) -> list[Mark]:
+        """Return the marks of the ledgers that write here."""
+        named = (name.split("/") for name in self._folder.beginning_with("ledgers", "events", ""))
+        return [Mark(ledger, int(event)) for _, ledger, _, event in named]
+
+    def mark(self, mark: Mark, *, instead_of: Mark | None = None) -> None:
+        """Leave a ledger's mark; the one that it replaces goes after that.
+
+        Each is a file of its own: of several writers, none lowers what another one has written.
+        """
+        self._write(_mark_name(mark), b"")
+        if instead_of is not None and instead_of != mark:
+            self.unmark(instead_of)
+
+    def unmark(self, mark: Mark) -> None:
+        """Remove a mark."""
+        self._folder.remove(_mark_name(mark), math.inf)
+
     def _used(self, name: str) -> bool:
         with self._translated(0):
             return self._folder.use(name)
@@ -251,6 +282,10 @@ class BlobStore:
             found = f"the disk of the store {self.root!r} failed: {error.strerror}; check it, then start anew"
             _failures[self.root] = found
             raise DiskFailed(found) from error
+
+
+def _mark_name(mark: Mark) -> str:
+    return f"ledgers/{mark.ledger}/events/{mark.event}"
 
 
 def _cache_name(kind: str, key: str, of: str = "") -> str:

@@ -48,6 +48,7 @@ CounterposeError
 │  ├─ ArtifactCorrupt            artifact-corrupt       500  stored bytes no longer match their digest
 │  ├─ ArtifactMissing            artifact-missing       404
 │  ├─ LedgerDamaged              ledger-damaged         500  restore it from a backup
+│  ├─ LedgerMismatch             ledger-mismatch        500  ledger and store do not belong together
 │  ├─ DiskFailed                 disk-failed            500  the process must start anew
 │  └─ StorageFull                storage-full           507
 ├─ AttentionNotHooked            attention-not-hooked   500  a control that attached to no layer
@@ -274,6 +275,12 @@ class LedgerDamaged(StorageError):
     """The ledger's database is damaged; nothing is read from it or written to it any more."""
 
     code, status, title = "ledger-damaged", 500, "The ledger is damaged"
+
+
+class LedgerMismatch(StorageError):
+    """The ledger is not the one that the store's files belong to; raised where a process starts."""
+
+    code, status, title = "ledger-mismatch", 500, "The ledger is not the store's"
 
 
 class DiskFailed(StorageError):

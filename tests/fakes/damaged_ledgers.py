@@ -1,4 +1,4 @@
-"""SQLite files that are damaged on purpose, at a place that the test chooses."""
+"""SQLite files that are damaged on purpose, at a place that the test chooses, or not the store's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+
+from counterpose_core.blobs import BlobStore
+from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.store.ownership import Ownership
+from fakes.ledgers import new_ledger
 
 
 def damage_table(file: Path, table: str) -> None:
@@ -32,3 +37,17 @@ def _overwrite(file: Path, offset: int, size: int) -> None:
     with file.open("r+b") as opened:
         opened.seek(offset)
         opened.write(random.Random(7).randbytes(size))
+
+
+async def damaged_ledger(folder: Path) -> None:
+    """Open a ledger whose file is no database."""
+    file = folder / "ledger.db"
+    file.write_bytes(b"no database" * 400)
+    Ledger(f"sqlite:///{file}")
+
+
+async def other_ledger(folder: Path) -> None:
+    """Start an empty ledger beside a store that has a blob."""
+    store = BlobStore(str(folder / "store"))
+    store.put(b"an image")
+    Ownership(new_ledger(folder), store).require()

@@ -30,7 +30,6 @@ from counterpose_core.text.plain_text import check_caption
 from counterpose_gateway.http import bodies
 from counterpose_gateway.images.intake import checked_classes, register_folder
 from counterpose_gateway.imports.storage import Storage
-from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.services.clients import services_of
 from counterpose_http import ProblemMiddleware
 from counterpose_services.batching.outcomes import settle
@@ -42,6 +41,7 @@ from counterpose_services.models.model_folder import require_readable
 from counterpose_services.settings import ServiceSettings
 from fakes.bad_files import gif_of, saved
 from fakes.connections import connected, raw_refusal
+from fakes.damaged_ledgers import damaged_ledger, other_ledger
 from fakes.gateway import fake_gateway
 from fakes.ledgers import create_run, finish_all, lease, new_ledger
 from fakes.ledgers import done as good
@@ -117,12 +117,6 @@ async def corrupt_artifact(folder: Path) -> None:
 
 async def missing_artifact(folder: Path) -> None:
     BlobStore(str(folder)).get(REF)
-
-
-async def damaged_ledger(folder: Path) -> None:
-    file = folder / "ledger.db"
-    file.write_bytes(b"no database" * 400)
-    Ledger(f"sqlite:///{file}")
 
 
 async def unhooked_attention(folder: Path) -> None:
@@ -332,6 +326,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "malformed-request": (
         through_gateway("GET", ROOT, headers={"host": "[::1"}), "'[::1'", "send these alone"
     ),
+    "ledger-mismatch": (other_ledger, "this ledger is empty", "or start once with --accept-ledger"),
     "ledger-damaged": (damaged_ledger, "not a database", "restore its database from the last backup"),
     "method-not-allowed": (through_gateway("DELETE", ROOT), "DELETE '/v1/stress-tests'", "answers"),
     "model-format-refused": (pickled_weights, "'model.safetensors'", "convert the weights to safetensors"),

@@ -47,6 +47,9 @@ class _Folder:
         self._disk.files.pop(name, None)
         return True
 
+    def has_files(self, folder: str) -> bool:
+        return any(name.startswith(f"{folder}/") for name in self._disk.files)
+
     def beginning_with(self, folder: str, shard: str, beginning: str) -> list[str]:
         parts = ((name, name.split("/")) for name in self._disk.files if name.startswith(f"{folder}/"))
         return [

@@ -52,7 +52,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "Runs and resources": {
         "services": "Show which services are ready; exit code 3 if none is.",
-        "usage": "Show the images and GPU-seconds that your tenant has used this month, and its quota.",
+        "usage": "Show what your tenant has used this month, what it stores, and its quotas.",
         "runs": "List, follow and read runs of every kind.",
         "jobs": "List, show and cancel jobs of Ray clusters.",
         "webhooks": "Let addresses be told about runs that end.",

@@ -116,7 +116,10 @@ LIMITS = (
     Limit("MAX_DATASET_IMAGES", "images of one dataset", _QUOTA),
     Limit("MAX_DATASET_BYTES", "their bytes as stored", _QUOTA),
     Limit("MAX_IMAGES", "images of all datasets of a tenant", _QUOTA),
-    Limit("MAX_STORED_BYTES", "their bytes as stored", _QUOTA),
+    Limit(
+        "MAX_STORED_BYTES",
+        "bytes that a tenant has stored, [whatever they are](quotas.md#what-a-tenant-may-store)", _QUOTA,
+    ),
     Limit(
         "DATASET_TTL_SECONDS", "how long a dataset is kept ([keep and delete](retention.md))",
         "422 `invalid-request`",
@@ -207,7 +210,7 @@ WORK = (
          "POST /v1/gates/freeze", "POST */estimate", "POST */prove", "POST */register", "POST /v1/jobs"),
     ),
     Work(
-        "a turn, and what its calls of services cost, which the tenant's [quota](quotas.md) counts",
+        "a turn, and what its calls of services cost and store, which the tenant's [quotas](quotas.md) count",
         ("POST */descriptions", "POST */generate"),
     ),
     Work(

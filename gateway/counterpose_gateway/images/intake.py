@@ -9,6 +9,7 @@ import base64
 import binascii
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING
 
@@ -34,12 +35,13 @@ from counterpose_core.images.masks import alpha_mask, file_mask, mask_pixels, ou
 from counterpose_core.images.packing import PackedImage, pack
 from counterpose_core.text.folder_names import notes_on_names
 from counterpose_core.text.plain_text import (
+    Appearances,
     check_caption,
+    check_name,
     check_text,
     check_words,
     find_confusable,
     strip_invisible,
-    twin_key,
 )
 from counterpose_gateway.images.folder import RawSource, read_folder
 from counterpose_gateway.images.pixels import PIXELS
@@ -75,7 +77,7 @@ def take_in(
     Without fixed ``classes``, a label may not look like one of ``labels`` or of the images before it. The
     images of a group are of one class: that in ``groups``, or that of its first image.
     """
-    known = {twin_key(label): label for label in labels}
+    known = Appearances(labels)
     class_of = dict(groups or {})
     taken: list[NewSource] = []
     rejected: list[RejectedSource] = []
@@ -84,7 +86,7 @@ def take_in(
             require_distinct(source.label, known)
             _require_one_class(source, class_of)
             taken.append(admit(source, store, classes, room))
-            known[twin_key(source.label)] = source.label
+            known.add(source.label)
             if source.group is not None:
                 class_of[source.group] = source.label
         except RequestError as error:
@@ -101,13 +103,13 @@ def rejected_source(source: RawSource, error: RequestError) -> RejectedSource:
     )  # fmt: skip
 
 
-def require_distinct(label: str, known: Mapping[str, str]) -> None:
-    """Refuse a label that looks like another one of ``known``, labels by their `twin_key`.
+def require_distinct(label: str, known: Appearances) -> None:
+    """Refuse a label that looks like another one of ``known``.
 
     Raises:
         ClassMapMismatch: it does.
     """
-    if (other := known.get(twin_key(label), label)) != label:
+    if (other := known.twin(label) or label) != label:
         detail = f"the label {strip_invisible(label)!r} looks like the class {other!r}; spell both the same"
         raise ClassMapMismatch(detail, pointer="/label")
 
@@ -145,6 +147,7 @@ def add_uploads(
         UnknownDataset: no dataset has this name.
         RequestError: every image was refused; its ``parts`` give the reasons, one by one.
     """
+    ledger.datasets.add(name, [])  # refused before anything is stored, if it is being imported
     labels = ledger.datasets.classes(name)
     classes = labels if ledger.datasets.has_fixed_classes(name) else None
     groups = ledger.datasets.group_classes(name)
@@ -152,18 +155,18 @@ def add_uploads(
     taken, rejected = take_in(_uploaded(uploads), store, classes, labels=labels, groups=groups, room=room)
     if not taken:
         raise _refusal_of_all(rejected)
-    check = None if quotas is None else quotas.check
-    return SourcesAdded(added=ledger.datasets.add(name, taken, check=check), rejected=rejected)
+    try:
+        added = ledger.datasets.add(name, taken, check=None if quotas is None else quotas.check)
+    except CounterposeError:
+        ledger.blobs.leave(name, taken)
+        raise
+    return SourcesAdded(added=added, rejected=rejected)
 
 
 def _room(name: str, ledger: Ledger, quotas: Quotas | None) -> Room | None:
     if quotas is None:
         return None
-
-    def is_known(source: NewSource) -> bool:
-        return ledger.datasets.has_source(name, source.image, source.label, source.filename)
-
-    return Room(quotas, ledger.datasets.stored(name), is_known)
+    return Room(quotas, ledger.datasets.stored(name), partial(ledger.datasets.has_source, name))
 
 
 def _refusal_of_all(rejected: Sequence[RejectedSource]) -> CounterposeError:
@@ -198,13 +201,9 @@ def checked_classes(classes: Sequence[str] | None) -> list[str] | None:
 
 def _require_class_name(name: str) -> None:
     try:
-        check_words(name, field="class", most=LONGEST_LABEL)
+        check_name(name, field="class", most=LONGEST_LABEL)
     except InvalidRequest as error:
         raise ClassMapMismatch(error.detail, pointer="/classes") from error
-    if name.strip() != name:
-        raise ClassMapMismatch(
-            f"the class {name!r} begins or ends with a space; remove it", pointer="/classes"
-        )
 
 
 def register_folder(
@@ -261,11 +260,7 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
         RequestError: it is refused; the pointer names the field.
     """
     check_text(source.filename, field="filename", most=LONGEST_FILENAME)
-    check_words(source.label, field="label", most=LONGEST_LABEL)
-    if source.label.strip() != source.label:
-        raise InvalidRequest(
-            f"the label {source.label!r} begins or ends with a space; remove it", pointer="/label"
-        )
+    check_name(source.label, field="label", most=LONGEST_LABEL)
     if source.group is not None:
         check_words(source.group, field="group", most=LONGEST_GROUP)
     if source.caption is not None:

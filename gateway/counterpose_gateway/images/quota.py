@@ -83,13 +83,21 @@ class Quotas:
                 f"the import stops, because {over}; raise the limit of the workers and ask for it again"
             )
 
+    def check_kept(self, stored: Stored) -> None:
+        """Refuse what belongs to no dataset, such as files of tokens, with which this much would be stored.
+
+        Raises:
+            QuotaExceeded: it is more than a quota.
+        """
+        if (over := self._over(stored)) is not None:
+            raise QuotaExceeded(f"with this, {over}; delete a dataset and wait an hour, or raise the limit")
+
     def _over(self, stored: Stored) -> str | None:
         for found, most, unit, where, setting in (
             (stored.images, self.dataset_images, "images", "the dataset", "COUNTERPOSE_MAX_DATASET_IMAGES"),
             (stored.bytes, self.dataset_bytes, "bytes", "the dataset", "COUNTERPOSE_MAX_DATASET_BYTES"),
             (stored.all_images, self.images, "images", "all datasets together", "COUNTERPOSE_MAX_IMAGES"),
-            (stored.all_bytes, self.stored_bytes, "bytes", "all datasets together",
-             "COUNTERPOSE_MAX_STORED_BYTES"),
+            (stored.all_bytes, self.stored_bytes, "bytes", "the tenant", "COUNTERPOSE_MAX_STORED_BYTES"),
         ):  # fmt: skip
             if found > most:
                 return f"{where} would have {found} {unit} as stored, more than {most} ({setting})"

@@ -28,7 +28,7 @@ from counterpose_core.errors import (
     RequestError,
     ShardUnreadable,
 )
-from counterpose_core.text.plain_text import twin_key
+from counterpose_core.text.plain_text import Appearances
 from counterpose_gateway.images.intake import admit, checked_classes, rejected_source, require_distinct
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports import image_folder, parquet_files, tar_shards
@@ -196,10 +196,18 @@ class Importer:
             # Of two workers that meet a new class at once, the second compares its own with the first's.
             known = None if leased.classes is not None else self._ledger.datasets.classes(leased.dataset)
             kept, alike = (taken, []) if known is None else _told_apart(taken, known)
-            if self._ledger.imports.record_part(
-                leased, kept, [*rejected, *alike], position=position, last=last, known=known,
-                check=self._quotas.check_import,
-            ):  # fmt: skip
+            try:
+                recorded = self._ledger.imports.record_part(
+                    leased, kept, [*rejected, *alike], position=position, last=last, known=known,
+                    check=self._quotas.check_import,
+                )  # fmt: skip
+            except (LeaseLost, QuotaExceeded):
+                self._ledger.blobs.leave(leased.dataset, taken)
+                raise
+            if recorded:
+                if alike:
+                    # They were stored before their labels were compared.
+                    self._ledger.blobs.leave(leased.dataset, [each for each in taken if each not in kept])
                 return
 
     def _fail(self, leased: LeasedImport, error: CounterposeError) -> None:
@@ -252,7 +260,7 @@ def _told_apart(
     taken: Sequence[NewSource], known: Sequence[str]
 ) -> tuple[list[NewSource], list[RejectedSource]]:
     """Refuse images whose label looks like another class of the dataset."""
-    labels = {twin_key(label): label for label in known}
+    labels = Appearances(known)
     kept: list[NewSource] = []
     alike: list[RejectedSource] = []
     for source in taken:
@@ -261,7 +269,7 @@ def _told_apart(
         except ClassMapMismatch as error:
             alike.append(refused(source.filename, error))
         else:
-            labels[twin_key(source.label)] = source.label
+            labels.add(source.label)
             kept.append(source)
     return kept, alike
 

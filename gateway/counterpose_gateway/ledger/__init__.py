@@ -14,6 +14,7 @@ from counterpose_gateway.ledger.database.session import LeaseTime, Session, Stea
 from counterpose_gateway.ledger.datasets.datasets import Datasets
 from counterpose_gateway.ledger.datasets.imports import Imports
 from counterpose_gateway.ledger.idempotency import Idempotency
+from counterpose_gateway.ledger.identity import Identity
 from counterpose_gateway.ledger.items.items import Items
 from counterpose_gateway.ledger.jobs import Jobs
 from counterpose_gateway.ledger.measurements import MeasurementRows
@@ -67,6 +68,7 @@ class Ledger:
         self.access = Access(session)
         self.blobs = Blobs(session)
         self.idempotency = Idempotency(session)
+        self.identity = Identity(session)
         self.measurements = MeasurementRows(session)
 
     def of(self, tenant: str) -> Ledger:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, RowMapping, bindparam, delete, exists, func, 
 
 from counterpose_core.contract.usage import Usage
 from counterpose_core.errors import NotFound
+from counterpose_gateway.ledger.blobs import stored_with
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.records.access_keys import AccessEntry, AccessKey
@@ -126,15 +127,20 @@ class Access:
                 connection, self._owner, "", self._session.clock(), images=images, gpu_seconds=gpu_seconds
             )
 
-    def usage(self) -> Usage:
-        """Return what the tenant has used this month, and what it may use."""
+    def usage(self, stored_quota: int | None = None) -> Usage:
+        """Return what the tenant has used this month and has stored, and what it may.
+
+        ``stored_quota``: the most bytes that it may store, which is a setting.
+        """
         now = self._session.clock()
         with self._session.reading() as connection:
             spent, most = used(connection, self._owner, now), quota(connection, self._owner)
+            stored = stored_with(connection, None, self._owner).all_bytes
         return Usage(
             tenant=self._owner, month=month_of(now), renews_at=renewal(now),
             images=spent.images, gpu_seconds=spent.gpu_seconds,
             images_quota=most.images, gpu_seconds_quota=most.gpu_seconds,
+            stored_bytes=stored, stored_bytes_quota=stored_quota,
         )  # fmt: skip
 
     @property

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, String, cast, delete, exists, func, or_, select, text
+from sqlalchemy import Connection, RowMapping, String, cast, delete, exists, func, or_, select, text
 
 from counterpose_core.contract.recipes import is_recipe
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.tables import rows, schema
+from counterpose_gateway.records.sources import LEAVING_SECONDS, NewSource, Stored
 
 _REF = re.compile(r"[0-9a-f]{64}")
 # As text: both databases have it, and SQLAlchemy two names for it.
@@ -20,6 +22,15 @@ _KEEP = text(
     "INSERT INTO kept_blobs (tenant, ref, kept_at) VALUES (:tenant, :ref, :at) "
     "ON CONFLICT (tenant, ref) DO UPDATE SET kept_at = excluded.kept_at"
 )
+
+# As text, as above. One row for each minute in which something goes, and one for what is kept for good.
+_CHARGE = text(
+    "INSERT INTO kept_bytes (tenant, until, amount) VALUES (:tenant, :until, :amount) "
+    "ON CONFLICT (tenant, until) DO UPDATE SET amount = kept_bytes.amount + excluded.amount"
+)
+
+RESERVED_SECONDS = 600.0
+"""How long room is held for what is being made."""
 
 _AT_ONCE = 500
 """Digests of one statement; SQLite takes 32,766 parameters."""
@@ -74,6 +85,32 @@ def loosen(connection: Connection, now: float, digests: Collection[str]) -> None
         connection.execute(_LOOSEN, noted)
 
 
+def charge(connection: Connection, tenant: str, amount: int, until: float = 0.0) -> None:
+    """Count bytes that a tenant has stored beside its datasets, until a time or for good."""
+    if amount:
+        minute = 60.0 * math.ceil(until / 60.0)
+        connection.execute(_CHARGE, {"tenant": tenant, "until": minute, "amount": amount})
+
+
+def stored_with(connection: Connection, row: RowMapping | None, tenant: str | None = None) -> Stored:
+    """Return what is stored in the dataset of this row, if there is one, and all that its tenant has stored.
+
+    ``tenant``: whose it is; default: the row's.
+    """
+    images, size = func.sum(schema.datasets.c.n_sources), func.sum(schema.datasets.c.stored_bytes)
+    owner = tenant if row is None else row["tenant"]
+    all_images, all_bytes = connection.execute(
+        select(images, size).where(schema.datasets.c.tenant == owner)
+    ).one()
+    beside = select(func.sum(schema.kept_bytes.c.amount)).where(schema.kept_bytes.c.tenant == owner)
+    return Stored(
+        images=0 if row is None else row["n_sources"],
+        bytes=0 if row is None else row["stored_bytes"],
+        all_images=int(all_images or 0),
+        all_bytes=int(all_bytes or 0) + int(connection.execute(beside).scalar() or 0),
+    )
+
+
 def _parts(digests: Sequence[str]) -> Iterator[Sequence[str]]:
     return (digests[start : start + _AT_ONCE] for start in range(0, len(digests), _AT_ONCE))
 
@@ -102,14 +139,59 @@ class Blobs:
         with self._session.reading() as connection:
             return bool(connection.execute(select(named)).scalar_one())
 
-    def keep(self, refs: Iterable[str]) -> None:
-        """Note that a tenant has blobs which no dataset and no item names."""
+    def keep(self, sizes: Mapping[str, int], check: Callable[[Stored], None] | None = None) -> None:
+        """Note that a tenant has blobs of so many bytes which no dataset and no item names.
+
+        ``check`` may refuse all by raising: it is given what is stored with them.
+        """
         at, tenant = self._session.clock(), self._session.tenant
-        kept = [{"tenant": tenant, "ref": ref, "at": at} for ref in sorted(set(refs))]
+        kept = [{"tenant": tenant, "ref": ref, "at": at} for ref in sorted(sizes)]
         # Who sees all needs no note to see them.
         if tenant is not None and kept:
             with self._session.writing() as connection:
+                charge(connection, tenant, self._checked(connection, sizes, check))
                 connection.execute(_KEEP, kept)
+
+    def check_room(self, sizes: Mapping[str, int], check: Callable[[Stored], None]) -> None:
+        """Let ``check`` refuse blobs by raising, before they are stored."""
+        with self._session.reading() as connection:
+            self._checked(connection, sizes, check)
+
+    def reserve(self, amount: int, check: Callable[[Stored], None]) -> None:
+        """Hold room for what is being made, whose size shows later; ``check`` may refuse it by raising."""
+        tenant, until = self._session.tenant, self._session.clock() + RESERVED_SECONDS
+        if tenant is not None:
+            with self._session.writing() as connection:
+                check(stored_with(connection, None, tenant).plus(0, amount))
+                charge(connection, tenant, amount, until)
+
+    def leave(self, dataset: str, sources: Sequence[NewSource]) -> None:
+        """Note images that were stored for a dataset and then refused: they go, and count until then."""
+        now, owner = self._session.clock(), rows.dataset_tenant(self._session.key(dataset))
+        refs = {ref: each for each in sources for ref in (each.image, each.mask) if ref}
+        with self._session.writing() as connection:
+            # One that is sent again and again counts once.
+            noted = set[str]()
+            for some in _parts(sorted(refs)):
+                noted.update(
+                    connection.execute(select(_loose.digest).where(_loose.digest.in_(some))).scalars()
+                )
+            new = {each for ref, each in refs.items() if ref not in noted}
+            loosen(connection, now, refs)
+            charge(connection, owner, sum(each.stored for each in new), now + LEAVING_SECONDS)
+
+    def _checked(
+        self, connection: Connection, sizes: Mapping[str, int], check: Callable[[Stored], None] | None
+    ) -> int:
+        """Return the bytes of the blobs that the tenant does not keep yet."""
+        mine, known = schema.kept_blobs.c.tenant == self._session.tenant, set[str]()
+        for some in _parts(sorted(sizes)):
+            query = select(schema.kept_blobs.c.ref).where(mine, schema.kept_blobs.c.ref.in_(some))
+            known.update(connection.execute(query).scalars())
+        amount = sum(size for ref, size in sizes.items() if ref not in known)
+        if check is not None and amount:
+            check(stored_with(connection, None, self._session.tenant).plus(0, amount))
+        return amount
 
     def loosen(self, digests: Collection[str], at: float) -> None:
         """Note blobs that nothing may name any more, since a time."""

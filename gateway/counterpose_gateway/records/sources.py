@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LEAVING_SECONDS = 3600.0
+"""How long the store keeps what no row names any more; it counts as stored as long."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NewSource:
@@ -27,7 +30,10 @@ class NewSource:
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """Number of images and their bytes as stored, in one dataset and in all together."""
+    """Number of images and their bytes as stored, in one dataset and in all together.
+
+    ``all_bytes`` has what the tenant has stored beside its datasets, too.
+    """
 
     images: int
     bytes: int

@@ -11,6 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel
 
+from counterpose_core.blobs import digest
 from counterpose_core.contract.datasets import (
     Dataset,
     DatasetChange,
@@ -183,8 +184,10 @@ def add_token_files(body: TokenFilesAdd, context: Context) -> TokenFilesAdded:
     """Store files of tokens by their content; the editor reads them when an interface takes them."""
     context.store.require_room(context.settings.least_free_bytes)
     files = [(file.class_name, _token(file, at)) for at, file in enumerate(body.files)]
+    quotas, sizes = Quotas.of(context.settings), {digest(content): len(content) for _, content in files}
+    context.ledger.blobs.check_room(sizes, quotas.check_kept)
     tokens = {name: context.store.put(content) for name, content in files}
-    context.ledger.blobs.keep(tokens.values())
+    context.ledger.blobs.keep(sizes, quotas.check_kept)
     return TokenFilesAdded(tokens=tokens)
 
 

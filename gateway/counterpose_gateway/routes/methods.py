@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -129,6 +130,10 @@ async def measure_descriptions(
 @router.post("/runs/{run_id:segment}/generate", **_only(DATASET_INTERFACE))
 async def generate_images(run_id: RunId, body: ImagesCreate, context: Context) -> Images:
     """Generate images of a class, as it is or under a shift."""
+    # As raw pixels, as the editor stores them.
+    room = body.n * 3 * context.suite.editor.resolution**2
+    check = Quotas.of(context.settings).check_kept
+    await asyncio.to_thread(context.ledger.blobs.reserve, room, check)
     return await generate(run_id, body, context)
 
 

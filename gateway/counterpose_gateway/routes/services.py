@@ -70,8 +70,8 @@ def _require_room(context: GatewayContext) -> None:
 
 @router.get("/v1/usage", tags=["usage"])
 def get_usage(context: Context) -> Usage:
-    """Return what the runs of the caller's tenant have used this month, and its quota."""
-    return context.ledger.access.usage()
+    """Return what the caller's tenant has used this month and has stored, and its quotas."""
+    return context.ledger.access.usage(context.settings.max_stored_bytes)
 
 
 class AccessLogEntry(ResponseBody):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from counterpose_core.blobs import BlobStore
 from counterpose_core.content_address import digests_in_bytes
 from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing, CounterposeError
+from counterpose_gateway.records.sources import LEAVING_SECONDS
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 30.0
 """Between two looks: so much later than its end a dataset may still be seen."""
 
-GRACE_SECONDS = 3600.0
+GRACE_SECONDS = LEAVING_SECONDS
 """What was put into the store by so long ago is named by a row, if ever: longer than an item takes."""
 
 MOST = 5_000

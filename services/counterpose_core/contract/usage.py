@@ -24,3 +24,8 @@ class Usage(ResponseBody):
     """Most images of a month, or null for no bound."""
     gpu_seconds_quota: float | None
     """Most GPU-seconds of a month, or null for no bound."""
+    stored_bytes: int
+    """Bytes that the tenant has stored now: images of its datasets, token files, images of `generate`, and
+    for about an hour what was deleted, until it is erased."""
+    stored_bytes_quota: int | None
+    """Most of these (`COUNTERPOSE_MAX_STORED_BYTES`), or null in lists of all tenants."""

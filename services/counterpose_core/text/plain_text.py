@@ -45,7 +45,8 @@ def check_text(text: str, *, field: str, most: int) -> None:
         )
     if not text.strip():
         raise InvalidRequest(f"the {field} {text!r} is empty; write at least one word", pointer=pointer)
-    _refuse(_MARKUP.search(text) or _FORMULA.match(text), field)
+    # Spreadsheets of East Asia take the wide form of such a letter for the letter.
+    _refuse(_MARKUP.search(text) or _FORMULA.match(unicodedata.normalize("NFKC", text)), field)
 
 
 def check_words(text: str, *, field: str, most: int) -> None:
@@ -57,6 +58,28 @@ def check_words(text: str, *, field: str, most: int) -> None:
     """
     check_text(text, field=field, most=most)
     _refuse(_FRAME.search(text), field)
+
+
+def check_name(text: str, *, field: str, most: int) -> None:
+    """Check the name of a class as `check_words` does, for spaces around it, and for words of two alphabets.
+
+    Raises:
+        InvalidRequest: `check_words` refuses it, a space is around it, or a word has letters of two alphabets
+            that look alike.
+    """
+    check_words(text, field=field, most=most)
+    if text.strip() != text:
+        raise InvalidRequest(
+            f"the {field} {text!r} begins or ends with a space; remove it", pointer=f"/{field}"
+        )
+    for word in _WORD.findall(unicodedata.normalize("NFC", text)):
+        letters = {unicodedata.name(letter, "").partition(" ")[0]: letter for letter in word}
+        if len(mixed := [alphabet for alphabet in _ALPHABETS if alphabet in letters]) > 1:
+            named = " and ".join(f"{each.capitalize()} ({letters[each]!r})" for each in mixed)
+            raise InvalidRequest(
+                f"the {field} {text!r} has letters of {named} in one word; write each word in one alphabet",
+                pointer=f"/{field}",
+            )
 
 
 def check_caption(text: str, *, most: int, field: str = "caption") -> None:
@@ -120,24 +143,74 @@ _SPREADSHEET_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 def no_formula(text: str) -> str:
     """Return a text that no spreadsheet reads as a formula: one that begins as such gets an apostrophe."""
-    return f"'{text}" if text.startswith(_SPREADSHEET_STARTS) else text
+    begins = unicodedata.normalize("NFKC", text[:1]).startswith(_SPREADSHEET_STARTS)
+    return f"'{text}" if begins else text
+
+
+_WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
+_ALPHABETS = ("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "COPTIC", "CHEROKEE")
+"""Those with letters that look alike. Japanese mixes others, and Latin with them, in one word."""
+
+# Letters of other alphabets, as their code points, with the Latin ones that they look like.
+_LATIN = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0501\u04bb\u051b\u051d\u0475\u04cf\u043a"
+    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405\u0408\u0406\u04c0"
+    "\u03b1\u03bf\u03bd\u03c1\u03b9\u03ba\u03c5\u03c7\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f"
+    "\u03a1\u03a4\u03a5\u03a7\u057d\u0585\u0570\u0578\u0581\u0566\u0131\u0251\u0261\u0269\u01c0"
+    "\u2010\u2011\u2012\u2013\u2212\u2018\u2019\u02bc\u2032",
+    "aeopcyxsijdhqwvlkABEKMHOPCTYXSJIlaovpikuxABEZHIKMNOPTYXuohngqiagil-----" + 4 * "'",
+)
+_STROKES = str.maketrans("I|O", "llo")
+_DIGIT_IN_WORD = re.compile(r"(?<=[^\W\d_])[01]|[01](?=[^\W\d_])")
+
+
+def _plain(name: str) -> str:
+    shown = (letter for letter in name if letter not in _JOINERS and not _is_variation_selector(letter))
+    # The classifiers' class maps also treat an underscore as a space.
+    return unicodedata.normalize("NFKC", "".join(shown)).translate(_LATIN).replace("_", " ")
 
 
 def twin_key(name: str) -> str:
-    """Return a key that is equal for names that a reader cannot tell apart by case, composition or spaces."""
-    plain = "".join(
-        letter for letter in name if letter not in _JOINERS and not _is_variation_selector(letter)
-    )
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", plain).casefold())
-    # The classifiers' class maps also treat an underscore as a space.
-    return " ".join(folded.replace("_", " ").split())
+    """Return a key that is equal for names that differ by case, alphabet, composition or spaces alone."""
+    folded = unicodedata.normalize("NFKC", _plain(name).casefold()).translate(_LATIN)
+    return " ".join(folded.split())
+
+
+def _shape(name: str) -> str:
+    """Return a key that is equal for names that differ by I, l and 1 or by O and 0 alone, within words."""
+    plain = " ".join(_plain(name).split())
+    # By case, as AL and AI do not look alike. Digits by themselves are numbers.
+    return _DIGIT_IN_WORD.sub(lambda found: "lo"[found[0] == "0"], plain).translate(_STROKES)
+
+
+class Appearances:
+    """Names of classes that are told apart by how they look; of two alike, the first is taken.
+
+    seen = Appearances(["sled"])
+    seen.twin("sIed")  # "sled"
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._twins: dict[str, str] = {}
+        self._shapes: dict[str, str] = {}
+        for name in names:
+            self.add(name)
+
+    def add(self, name: str) -> None:
+        """Take a name."""
+        self._twins.setdefault(twin_key(name), name)
+        self._shapes.setdefault(_shape(name), name)
+
+    def twin(self, name: str) -> str | None:
+        """Return the name that was taken and cannot be told apart from this one, which may be the same."""
+        return self._twins.get(twin_key(name)) or self._shapes.get(_shape(name))
 
 
 def find_confusable(names: Iterable[str]) -> tuple[str, str] | None:
     """Return the first two names that a reader cannot tell apart, or None."""
-    seen: dict[str, str] = {}
+    seen = Appearances()
     for name in names:
-        if (key := twin_key(name)) in seen:
-            return seen[key], name
-        seen[key] = name
+        if (twin := seen.twin(name)) is not None:
+            return twin, name
+        seen.add(name)
     return None

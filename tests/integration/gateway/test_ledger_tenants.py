@@ -53,7 +53,7 @@ OF_DATASETS: dict[str, Callable[[Ledger, str], object]] = {
         name, ImportCreate(url="memory://a.tar"), "webdataset"
     ),
     "datasets.end": lambda ledger, name: ledger.datasets.end(name, 2e9),
-    "datasets.has_source": lambda ledger, name: ledger.datasets.has_source(name, "a" * 64, "sled", "a.png"),
+    "datasets.has_source": lambda ledger, name: ledger.datasets.has_source(name, source("a")),
 }
 """Verbs that are given more than a dataset's name."""
 ALIKE = ("imports.has_ended", "imports.require_ended")
@@ -263,7 +263,7 @@ def test_a_blob_is_of_whoever_has_an_object_that_names_it(
 ) -> None:
     theirs.datasets.create("pets", None)
     theirs.datasets.add("pets", [source("b")])
-    theirs.blobs.keep(["c" * 64])
+    theirs.blobs.keep({"c" * 64: 1})
     run_id = create_run(theirs, sources=1, per_source=1)
     (item,) = lease(ledger).items
     ledger.items.finish(item.id, item.fence, done("d" * 64))
@@ -271,7 +271,7 @@ def test_a_blob_is_of_whoever_has_an_object_that_names_it(
         assert theirs.blobs.holds(letter * 64), letter
         assert not ours.blobs.holds(letter * 64), letter
         assert ledger.blobs.holds(letter * 64), letter
-    ours.blobs.keep(["d" * 64])
+    ours.blobs.keep({"d" * 64: 1})
     theirs.runs.delete(run_id)
     assert [letter for letter in "abcd" if theirs.blobs.holds(letter * 64)] == ["b", "c"]
     assert ours.blobs.holds("d" * 64)

@@ -214,7 +214,7 @@ async def test_a_generated_image_is_marked_differently_from_an_edit(finished: Fi
     store = finished.gateway.store
     drawn = store.put(encode_raw(np.flip(PIXELS, axis=0)))
     store.remember(GENERATED_KIND, drawn, drawn)
-    finished.gateway.ledger.of(DEFAULT_TENANT).blobs.keep([drawn])
+    finished.gateway.ledger.of(DEFAULT_TENANT).blobs.keep({drawn: 1})
     for ref, source_type in ((drawn, GENERATED_SOURCE_TYPE), (edit.image, DIGITAL_SOURCE_TYPE)):
         answer = await finished.gateway.http.get(f"/v1/artifacts/{ref}.png")
         assert source_type in notes(answer.content)[XMP_KEYWORD].split('"')

@@ -59,7 +59,7 @@ ERRORS = [
     "DeadlineExceeded",
     "CounterposeError", "Forbidden",
     "ForeignOrigin", "FunctionGone", "IdempotencyConflict", "IdempotencyInFlight", "ImageTooLarge",
-    "ImageUndecodable", "ImagesOutsideSuite",
+    "ImageUndecodable", "ImagesOutsideSuite", "LedgerMismatch",
     "InternalError", "InvalidRequest", "LeaseLost", "LedgerDamaged", "DiskFailed", "MethodNotAllowed",
     "ModelFormatRefused", "NotFound", "HeadersTooLarge", "MalformedRequest", "NotAcceptable",
     "NumericalFailure", "PayloadTooLarge", "PolicyRefused", "PromptTooLong", "QuotaExceeded",

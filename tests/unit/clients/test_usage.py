@@ -10,6 +10,7 @@ from fakes.sdk import Session, ok
 USAGE = {
     "tenant": "acme", "month": "2026-11", "renews_at": "2026-12-01T00:00:00Z", "images": 1234,
     "gpu_seconds": 56.7, "images_quota": 100_000, "gpu_seconds_quota": None,
+    "stored_bytes": 7_890, "stored_bytes_quota": 100_000_000_000,
 }  # fmt: skip
 
 
@@ -26,6 +27,7 @@ def test_the_command_shows_used_and_quota(play: Play) -> None:
     play(ok(USAGE), ok(USAGE))
     assert run("usage").stdout.splitlines() == [
         "of 2026-11\tused\tquota", "images\t1,234\t100,000", "GPU-seconds\t57\tnone",
+        "bytes stored\t7,890\t100,000,000,000",
         "tenant acme, renewed on 2026-12-01 UTC",
     ]  # fmt: skip
     assert json.loads(run("usage", "--json").stdout)["images"] == 1234

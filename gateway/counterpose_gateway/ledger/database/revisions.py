@@ -44,7 +44,8 @@ def revision_of(connection: Connection, config: Config) -> str | None:
     if revision < known[-1]:
         raise InvalidRequest(
             f"the ledger is at revision {revision!r}, which a version before the first release has written; "
-            "move its file away, or name an empty database in COUNTERPOSE_DATABASE_URL, and start again"
+            "move its file away, or name an empty database in COUNTERPOSE_DATABASE_URL, and start again with "
+            "--accept-ledger"
         )
     raise InvalidRequest(
         f"the ledger is at revision {revision!r}, which a newer version has written; install that version, "

@@ -16,14 +16,13 @@ from counterpose_core.errors import (
     StorageFull,
     UnknownDataset,
 )
-from counterpose_gateway.ledger.blobs import loosen
+from counterpose_gateway.ledger.blobs import charge, loosen, stored_with
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.datasets import deletions, import_rows
 from counterpose_gateway.ledger.datasets.import_rows import (
     dataset_row,
     find_dataset,
     locked_dataset,
-    stored_with,
 )
 from counterpose_gateway.ledger.datasets.sources import (
     add_sources,
@@ -35,7 +34,7 @@ from counterpose_gateway.ledger.datasets.sources import (
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.pace import never
 from counterpose_gateway.records.source_table import SourceTable
-from counterpose_gateway.records.sources import NewSource, Stored
+from counterpose_gateway.records.sources import LEAVING_SECONDS, NewSource, Stored
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 _datasets = schema.datasets.c
@@ -112,10 +111,12 @@ class Datasets:
             row = locked_dataset(connection, self._session.key(name))
             import_rows.require_ended(connection, row["name"])
             added = add_sources(connection, row, sources)
-            if check is not None and added.sources:
-                check(stored_with(connection, row).plus(len(added.sources), added.size))
+            if check is not None and (added.sources or added.leaving):
+                check(stored_with(connection, row).plus(len(added.sources), added.size + added.leaving))
             restate(connection, row, added, rejected)
-            loosen(connection, self._session.clock(), added.replaced)
+            now = self._session.clock()
+            loosen(connection, now, added.replaced)
+            charge(connection, row["tenant"], added.leaving, now + LEAVING_SECONDS)
         return len(added.sources)
 
     def stored(self, name: str) -> Stored:
@@ -126,12 +127,14 @@ class Datasets:
                 connection, rows.first(connection, query), self._session.tenant or DEFAULT_TENANT
             )
 
-    def has_source(self, name: str, image: str, label: str, filename: str) -> bool:
-        """Return whether a dataset has an image under this label and file name."""
+    def has_source(self, name: str, source: NewSource) -> bool:
+        """Return whether a dataset has an image under this label and file name, and its mask if any."""
         query = select(_sources.id).where(
-            _sources.dataset == self._session.key(name), _sources.image == image
+            _sources.dataset == self._session.key(name), _sources.image == source.image
         )
-        query = query.where(_sources.label == label, _sources.filename == filename)
+        query = query.where(_sources.label == source.label, _sources.filename == source.filename)
+        if source.mask is not None:
+            query = query.where(_sources.mask == source.mask)
         with self._session.reading() as connection:
             return rows.first(connection, query) is not None
 

@@ -11,12 +11,13 @@ from sqlalchemy import Connection, RowMapping, String, cast, delete, insert, or_
 
 from counterpose_core.errors import DatasetNotReady, UnknownDataset
 from counterpose_core.types import FINAL_RUN_STATES
-from counterpose_gateway.ledger.blobs import loosen
+from counterpose_gateway.ledger.blobs import charge, loosen
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.datasets import import_rows
 from counterpose_gateway.ledger.datasets.import_rows import locked_dataset
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.pace import in_chunks, never
+from counterpose_gateway.records.sources import LEAVING_SECONDS
 
 DELETED_AT_ONCE = 1_000
 _ends = schema.dataset_ends.c
@@ -37,7 +38,13 @@ def delete_dataset(session: Session, key: str) -> None:
 
 
 def expire(session: Session) -> int:
-    """Delete datasets as `Datasets.expire` says."""
+    """Delete datasets as `Datasets.expire` says, and forget bytes that are gone."""
+    gone = (schema.kept_bytes.c.until > 0) & (schema.kept_bytes.c.until <= session.clock())
+    with session.reading() as connection:
+        any_gone = rows.first(connection, select(schema.kept_bytes).where(gone)) is not None
+    if any_gone:
+        with session.writing() as connection:
+            connection.execute(delete(schema.kept_bytes).where(gone))
     due = select(_ends.dataset).where(_ends.expires_at <= session.clock(), ~_ends.deleting)
     with session.reading() as connection:
         found = connection.execute(due).scalars().all()
@@ -83,6 +90,8 @@ def _delete_rest(session: Session, key: str, stopped: Callable[[], bool] = never
         connection.execute(delete(schema.import_shards).where(_shards.dataset == key))
         connection.execute(delete(schema.imports).where(schema.imports.c.dataset == key))
         connection.execute(delete(schema.datasets).where(schema.datasets.c.name == key))
+        # Its images are in the store for a while: who fills and deletes datasets has them all.
+        charge(connection, row["tenant"], row["stored_bytes"], session.clock() + LEAVING_SECONDS)
         connection.execute(delete(schema.dataset_ends).where(_ends.dataset == key))
         _forget_answers(connection, row)
 

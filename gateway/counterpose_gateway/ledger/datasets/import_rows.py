@@ -22,7 +22,6 @@ from counterpose_core.errors import (
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.imports import LeasedImport, LeasedShard
-from counterpose_gateway.records.sources import Stored
 
 MOST_REJECTED = 100
 """Rejected files of an import that are listed; all are counted."""
@@ -179,22 +178,6 @@ _DATASET = select(schema.datasets, schema.EXPIRES_AT).where(
 )
 
 _LOCKED_DATASET = _DATASET.with_for_update()
-
-
-def stored_with(connection: Connection, row: RowMapping | None, tenant: str | None = None) -> Stored:
-    """Return what is stored in the dataset of this row, if there is one, and in all datasets of its tenant.
-
-    ``tenant``: whose it is; default: the row's.
-    """
-    images, size = func.sum(_datasets.n_sources), func.sum(_datasets.stored_bytes)
-    mine = _datasets.tenant == (tenant if row is None else row["tenant"])
-    all_images, all_bytes = connection.execute(select(images, size).where(mine)).one()
-    return Stored(
-        images=0 if row is None else row["n_sources"],
-        bytes=0 if row is None else row["stored_bytes"],
-        all_images=int(all_images or 0),
-        all_bytes=int(all_bytes or 0),
-    )
 
 
 def locked_dataset(connection: Connection, key: str) -> RowMapping:

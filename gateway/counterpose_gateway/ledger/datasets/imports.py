@@ -10,6 +10,7 @@ from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from counterpose_core.contract.datasets import ImportCreate, Layout, RejectedSource
 from counterpose_core.errors import Cancelled, CounterposeError, InvalidRequest, LeaseLost, ShardUnreadable
+from counterpose_gateway.ledger.blobs import stored_with
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.datasets import import_rows
 from counterpose_gateway.ledger.datasets.import_rows import (
@@ -19,7 +20,6 @@ from counterpose_gateway.ledger.datasets.import_rows import (
     held,
     locked_dataset,
     problem_of,
-    stored_with,
 )
 from counterpose_gateway.ledger.datasets.sources import Added, add_sources, restate
 from counterpose_gateway.ledger.tables import rows, schema

@@ -36,12 +36,13 @@ _sources = schema.sources.c
 class Added:
     """What was added to a dataset; ``changed``: whether images that it had got another group or mask.
 
-    ``replaced`` are the masks that they had before.
+    ``replaced`` are the masks that they had before, and ``leaving`` the bytes of these at most.
     """
 
     sources: Sequence[NewSource]
     changed: bool = False
     replaced: Collection[str] = ()
+    leaving: int = 0
 
     @property
     def size(self) -> int:
@@ -55,19 +56,22 @@ def add_sources(connection: Connection, row: RowMapping, sources: Sequence[NewSo
     seen: Counter[NewSource] = Counter()
     added: list[NewSource] = []
     new_rows: list[dict[str, Any]] = []
-    changed, replaced = False, set[str]()
+    changed, replaced, leaving = False, set[str](), 0
     for source in sources:
         seen[source] += 1
         filenames = known.setdefault((source.image, source.label), [])
         if filenames.count(source.filename) >= seen[source]:
+            before = len(replaced)
             changed = _restated(connection, name, source, replaced) or changed
+            # The size of a mask alone is not known: it is counted with its image.
+            leaving += source.stored if len(replaced) > before else 0
             continue
         new_rows.append(_new_row(name, row["n_sources"] + len(added), source, occurrence=len(filenames)))
         filenames.append(source.filename)
         added.append(source)
     if new_rows:
         connection.execute(insert(schema.sources), new_rows)
-    return Added(added, changed, replaced)
+    return Added(added, changed, replaced, leaving)
 
 
 def restate(

@@ -229,6 +229,11 @@ def dataset_name(key: str) -> str:
     return key.rpartition(_BETWEEN_NAMES)[2]
 
 
+def dataset_tenant(key: str) -> str:
+    """Return whose the dataset of this key is."""
+    return key.rpartition(_BETWEEN_NAMES)[0] or DEFAULT_TENANT
+
+
 def require_same_body(row: RowMapping, key: str, fingerprint: str) -> None:
     """Refuse an idempotency key whose first request had another body, by the row that it made.
 

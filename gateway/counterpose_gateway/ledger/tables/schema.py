@@ -33,7 +33,9 @@ from counterpose_gateway.ledger.tables.tenants import (
     deliveries,
     idempotency_keys,
     kept_blobs,
+    kept_bytes,
     lease_readings,
+    ledger_identity,
     loose_digests,
     process_counts,
     tenant_quotas,
@@ -45,8 +47,8 @@ from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 __all__ = [
     "PENDING_DELIVERIES", "access_keys", "access_log", "blob_uses", "deliveries", "idempotency_keys",
-    "kept_blobs", "lease_readings", "loose_digests", "metadata", "process_counts", "tenant_quotas",
-    "tenant_usage", "webhooks", "worker_readings",
+    "kept_blobs", "kept_bytes", "lease_readings", "ledger_identity", "loose_digests", "metadata",
+    "process_counts", "tenant_quotas", "tenant_usage", "webhooks", "worker_readings",
 ]  # fmt: skip
 
 GROUPED_SOURCES = text('"group" IS NOT NULL')
@@ -71,6 +73,7 @@ datasets = Table(
     Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
     Column("changes", Integer, nullable=False, server_default="0"),
     Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
+    Index("datasets_of_tenant", "tenant"),
 )
 """``n_sources`` and ``stored_bytes``, its images and their bytes as stored, are kept, not counted.
 

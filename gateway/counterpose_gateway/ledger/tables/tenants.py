@@ -81,6 +81,18 @@ kept_blobs = Table(
 )
 """Blobs of a tenant that no dataset or item names: files of tokens, images that were made without a run."""
 
+kept_bytes = Table(
+    "kept_bytes",
+    metadata,
+    Column("tenant", Line(48), primary_key=True),
+    Column("until", Float, primary_key=True),
+    Column("amount", BigInteger, nullable=False),
+)
+"""How many bytes a tenant has stored beside its datasets: until a time, or for good, where that is 0.
+
+Few rows: those of a time are bytes of deleted datasets, together for each minute, until they are erased.
+"""
+
 loose_digests = Table(
     "loose_digests",
     metadata,
@@ -159,6 +171,17 @@ lease_readings = Table(
     Column("reading", Float, nullable=False),
 )
 """What a machine's monotonic clock showed at a lease time; `machine` names its start, too."""
+
+ledger_identity = Table(
+    "ledger_identity",
+    metadata,
+    Column("id", Line(32), primary_key=True),
+    Column("last_event", BigInteger, nullable=False, server_default="0"),
+)
+"""One row: which ledger this is, by which a store knows it, and the number of its last event.
+
+The events of runs that are deleted go, the number stays.
+"""
 
 idempotency_keys = Table(
     "idempotency_keys",

@@ -7,6 +7,7 @@ would wait for each other on PostgreSQL.
 
 from __future__ import annotations
 
+import uuid
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -37,6 +38,7 @@ _SET = (
 
 def begin(connection: Connection) -> None:
     """Write the rows of a new ledger."""
+    connection.execute(insert(schema.ledger_identity).values(id=uuid.uuid4().hex))
     connection.execute(
         insert(schema.tallies),
         [{"shard": shard, "active_runs": 0, "cost": {}, "attempts": {}} for shard in range(SHARDS)],

@@ -172,7 +172,7 @@ async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Imag
     answer = await context.services.editor.generate(config.generation.changed_by(body).request(items))
     made = [allowed(outcome).image for outcome in answer.outcomes]
     # No run has them: without a note, nobody could look at them.
-    await asyncio.to_thread(context.ledger.blobs.keep, made)
+    await asyncio.to_thread(_keep, made, context)
     await asyncio.to_thread(context.ledger.access.note_usage, len(made), answer.cost.seconds)
     return Images(
         images=[
@@ -185,6 +185,10 @@ async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Imag
         model=answer.model,
         cost=answer.cost,
     )  # fmt: skip
+
+
+def _keep(made: Sequence[BlobRef], context: RunContext) -> None:
+    context.ledger.blobs.keep({image: len(context.store.get(image)) for image in made})
 
 
 def _class_of(

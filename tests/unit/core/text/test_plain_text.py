@@ -7,9 +7,11 @@ import pytest
 from counterpose_core.errors import CounterposeError, InvalidRequest, PromptTooLong
 from counterpose_core.text.plain_text import (
     check_caption,
+    check_name,
     check_text,
     check_words,
     find_confusable,
+    no_formula,
     strip_invisible,
 )
 
@@ -164,3 +166,59 @@ def test_names_that_look_alike_are_confusable(names: tuple[str, str]) -> None:
 
 def test_visibly_different_names_are_not_confusable() -> None:
     assert find_confusable(["sled", "sledge", "cafe", "café", "猫", "犬", "🛷", "crane", "cranes"]) is None
+
+
+@pytest.mark.fault("B28")
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("sled", "sIed"),
+        ("scope", "\u0455\u0441\u043e\u0440\u0435"),
+        ("Al", "AI"),
+        ("cow", "c0w"),
+        ("lamp", "1amp"),
+        ("T-shirt", "T\u2011shirt"),
+        ("farmer's cart", "farmer\u2019s cart"),
+        ("TOP", "\u03a4\u039f\u03a1"),
+    ],
+)
+def test_names_of_look_alike_letters_are_confusable(names: tuple[str, str]) -> None:
+    assert find_confusable(["boat", *names]) == names
+
+
+def test_names_that_share_no_look_alike_letter_in_one_place_are_told_apart() -> None:
+    assert find_confusable(["Iris", "lily", "AI", "AL", "corn", "com", "1", "I", "0", "O", "Type 1"]) is None
+    assert find_confusable(["бус", "сом", "лама", "лампа", "μαζί", "μασί"]) is None
+
+
+@pytest.mark.fault("B28")
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("\u0455led", "Latin", "Cyrillic"),
+        ("red b\u03bfat", "Latin", "Greek"),
+        ("b\u0585at", "Latin", "Armenian"),
+        ("\u13aaat", "Latin", "Cherokee"),
+        ("cafe\u0301\u0430", "Latin", "Cyrillic"),
+    ],
+)
+def test_a_word_of_two_alphabets_is_refused_with_both_named(name: str, first: str, second: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"{first} .* and {second} ") as refused:
+        check_name(name, field="label", most=MOST)
+    assert refused.value.pointer == "/label"
+    assert repr(name) in refused.value.detail
+
+
+@pytest.mark.parametrize("name", ["Tシャツ", "β-carotene", "5 µm", "снег snow", "łódź", "猫cafe"])
+def test_words_that_are_written_so_are_names(name: str) -> None:
+    check_name(name, field="label", most=MOST)
+
+
+@pytest.mark.fault("B31")
+@pytest.mark.parametrize(
+    "text", ["\uff1dHYPERLINK(1)", "\ufe66SUM(A1)", "\uff20SUM(A1)", "\uff0bA1(2)", "\uff0dcmd|'/c'!A0"]
+)
+def test_formulae_in_wide_letters_are_refused_and_escaped(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="not plain text"):
+        check_text(text, field="label", most=MOST)
+    assert no_formula(text) == f"'{text}"
