@@ -1,6 +1,6 @@
 """Give the ledger an id, by which its store knows it, and count what tenants keep beside their datasets.
 
-Revision ID: 0105
+Revision ID: 0104
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import uuid
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0105"
+revision = "0104"
 down_revision = "0103"
 
 
