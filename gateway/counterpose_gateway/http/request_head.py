@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -145,6 +145,7 @@ def is_own(origin: str, host: str) -> bool:
 
 
 _NAME = "counterpose.caller"
+_SESSION = "counterpose.session"
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,7 @@ class Caller:
 
 def tell_caller(scope: MutableMapping[str, Any], holder: Holder | None) -> None:
     """Note who makes a request; None for a gateway that wants no key, or an address that needs none."""
+    scope[_SESSION] = None if holder is None else holder.session
     scope[_NAME] = Caller() if holder is None else Caller(holder.tenant, has_key=True)
 
 
@@ -165,3 +167,9 @@ def caller_in(scope: MutableMapping[str, Any]) -> Caller:
     caller = scope[_NAME]
     assert isinstance(caller, Caller)  # `tell_caller` put it there
     return caller
+
+
+def session_in(scope: Mapping[str, Any]) -> str | None:
+    """Return the number of the valid session that a request came with; None for any other."""
+    number: str | None = scope[_SESSION]
+    return number

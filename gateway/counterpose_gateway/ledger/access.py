@@ -9,8 +9,10 @@ from __future__ import annotations
 import datetime as dt
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from sqlalchemy import Connection, RowMapping, bindparam, delete, exists, func, insert, select, text, update
+from sqlalchemy.exc import IntegrityError
 
 from counterpose_core.contract.usage import Usage
 from counterpose_core.errors import NotFound
@@ -21,6 +23,9 @@ from counterpose_gateway.records.tenants import DEFAULT_TENANT, Allowance, Quota
 
 _keys = schema.access_keys.c
 _log = schema.access_log.c
+_once = schema.idempotency_keys.c
+_SIGN_OUT = "sign-out"
+"""A session is signed out once: its number is kept as the keys of other calls are, for a week."""
 _LOGGED = ("holder", "method", "path", "status", "tenant")
 _quotas = schema.tenant_quotas.c
 _usage = schema.tenant_usage.c
@@ -81,6 +86,18 @@ class Access:
                 raise NotFound(f"there is no API key {key.id!r}")
             for other in others:
                 connection.execute(insert(schema.access_keys).values(_row(other)))
+
+    def end_session(self, number: str) -> None:
+        """Remember that a browser's session was signed out, for longer than any lasts."""
+        row = {"scope": _SIGN_OUT, "key": number, "fingerprint": "", "claimed_at": self._session.lease_time()}
+        with suppress(IntegrityError), self._session.writing() as connection:
+            connection.execute(insert(schema.idempotency_keys).values(row))
+
+    def has_ended(self, number: str) -> bool:
+        """Whether a browser's session was signed out."""
+        query = select(exists().where(_once.scope == _SIGN_OUT, _once.key == number))
+        with self._session.reading() as connection:
+            return bool(connection.execute(query).scalar_one())
 
     def note(self, entry: AccessEntry) -> None:
         """Add an entry to the log; none is ever changed."""

@@ -216,6 +216,10 @@ async def test_a_body_whose_end_another_server_may_see_elsewhere_is_refused(codi
     async with connected(waiting, LIMITS) as connection:
         answer = await pour(connection, POST + CODINGS[coding] + b"\r\n\r\n1\r\nb\r\n0\r\n\r\n")
     assert raw_refusal(answer, 400).code == "malformed-request"
+
+
+@pytest.mark.fault("B51")
+async def test_chunks_of_an_older_http_are_refused() -> None:
     async with connected(waiting, LIMITS) as connection:
         answer = await pour(connection, CHUNKED.replace(b"/1.1", b"/1.0") + b"1\r\nb\r\n0\r\n\r\n")
     assert raw_refusal(answer, 400).code == "malformed-request"
