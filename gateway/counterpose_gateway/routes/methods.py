@@ -129,7 +129,7 @@ async def measure_descriptions(
 @router.post("/runs/{run_id:segment}/generate", **_only(DATASET_INTERFACE))
 async def generate_images(run_id: RunId, body: ImagesCreate, context: Context) -> Images:
     """Generate images of a class, as it is or under a shift."""
-    return await generate(run_id, body, context)
+    return await generate(run_id, body, context, seconds=context.settings.call_seconds)
 
 
 @router.post("/gates/freeze", tags=[_tag(GATE)])
