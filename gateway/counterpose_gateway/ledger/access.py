@@ -28,8 +28,8 @@ _log = schema.access_log.c
 _once = schema.idempotency_keys.c
 _SIGN_OUT = "sign-out"
 _CLAIM = "quota "
-"""What is kept where keys of calls are, for a week at most: numbers of sessions that were signed out, and what
-calls that are under way claim of a tenant's quota, images and seconds as JSON."""
+"""What is kept where keys of calls are, for a week at most: the numbers of sessions that were signed out, and
+what calls that are under way claim of a tenant's quota, images and seconds as JSON."""
 _LOGGED = ("holder", "method", "path", "status", "tenant")
 _quotas = schema.tenant_quotas.c
 _usage = schema.tenant_usage.c

@@ -32,11 +32,7 @@ CHECK_SECONDS = 1.0
 """How long SQLite's file is looked through for damage as it is opened."""
 
 BUSY_SECONDS = 5.0
-"""How long a writer waits for SQLite's one lock, with its turn in this process, or for a row's in PostgreSQL;
-transactions take 3 ms."""
-
-_SHORT_SECONDS = 0.1
-"""A wait for this process's writers that is not taken off the wait for those of others."""
+"""How long a writer waits for SQLite's one lock or for a row's in PostgreSQL; transactions take 3 ms."""
 
 IDLE_SECONDS = 60.0
 """PostgreSQL ends a transaction that is idle this long: its machine is gone, its locks must not stay."""
@@ -388,10 +384,10 @@ def _begin_sqlite(connection: Connection) -> None:
     if options.get("counterpose_read_only", False):
         connection.exec_driver_sql("BEGIN")
         return
-    if (waited := options.get("counterpose_waited", 0.0)) < _SHORT_SECONDS:
+    if (waited := options.get("counterpose_waited", 0.0)) < 0.1:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         return
-    # Both waits together take no longer than one.
+    # This process's writers were waited for: both waits together take no longer than one.
     connection.exec_driver_sql(_patience(BUSY_SECONDS - waited))
     try:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
