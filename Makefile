@@ -29,7 +29,7 @@ INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest -
 PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm test-trackers lock check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt demo-photographs validate validate-findings validate-conjunctions validate-transforms validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs capacity rehearse load scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm test-trackers lock check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt demo-photographs validate validate-findings validate-conjunctions validate-transforms validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs capacity rehearse load costs scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -197,6 +197,10 @@ rehearse: $(STAMP) ## serve published architectures at full size with random wei
 
 load: $(STAMP) system ## measure ledger and gateway under load: evaluation/results/load.json (QUICK=1 ONLY=leases,listeners)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.load $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+costs: $(STAMP) ## draw inputs of every format and route, and measure what each costs the gateway (SECONDS=1200, goes on where it stopped; ONLY=tar)
+	mkdir -p build
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.costs --state build/costs.jsonl $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ONLY),--only $(ONLY))
 
 scale: $(STAMP) system ## simulate large runs: hours, dollars, what binds: evaluation/results/scale.json (GPUS=64 PRICE=2.5 GPU=a100; CALIBRATE=1 measures this machine first)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.scale $(if $(GPUS),--gpus $(GPUS)) $(if $(PRICE),--price $(PRICE)) $(if $(GPU),--gpu $(GPU)) $(if $(CALIBRATE),--calibrate)

@@ -1,4 +1,4 @@
-"""``python docs/reference_pages.py``: write {cli,errors,http,settings,suites}.md of docs/reference."""
+"""``python docs/reference_pages.py``: write the pages of reference, and the tables of how-to/limits.md."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from counterpose_core.field_descriptions import field_description
 from counterpose_core.kinds import KINDS
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.suite_files import suite_names
+from counterpose_gateway.http.limits import IMPORTS, LIMITS, WORK
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.settings import GatewaySettings
@@ -302,12 +303,32 @@ def _page(parts: list[str]) -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
+def limits_page() -> str:
+    """The page of limits, with its tables written anew from what the gateway declares."""
+    text = (ROOT / "how-to" / "limits.md").read_text(encoding="utf-8")
+    limits = ["| setting | series | bounds | answer |", "| --- | --- | --- | --- |"]
+    for limit in LIMITS:
+        source = limit.source if limit.source.startswith("fixed") else f"`COUNTERPOSE_{limit.source}`"
+        series = f"`{limit.use}`" if limit.use else ""
+        limits.append(f"| {source} | {series} | {limit.bounds} | {limit.answer} |")
+    work = ["| routes | take |", "| --- | --- |"]
+    work += [f"| {', '.join(f'`{each}`' for each in one.routes)} | {one.takes} |" for one in WORK]
+    work += [f"| import of `{layout}` | {takes} |" for layout, takes in IMPORTS.items()]
+    for name, rows in (("limits", limits), ("work", work)):
+        head, rest = text.split(f"<!-- {name} -->", 1)
+        tail = rest.split(f"<!-- /{name} -->", 1)[1]
+        rows = [each.replace(":segment", "").replace(":path", "") for each in rows]
+        text = "\n".join([f"{head}<!-- {name} -->", "", *rows, "", f"<!-- /{name} -->{tail}"])
+    return text
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
-    "cli": cli_page,
-    "errors": errors_page,
-    "http": http_page,
-    "settings": settings_page,
-    "suites": suites_page,
+    "reference/cli": cli_page,
+    "reference/errors": errors_page,
+    "reference/http": http_page,
+    "reference/settings": settings_page,
+    "reference/suites": suites_page,
+    "how-to/limits": limits_page,
 }
 
 
@@ -318,7 +339,7 @@ def main() -> None:
     check = parser.parse_args().check
     stale = []
     for name, write in PAGES.items():
-        path = ROOT / "reference" / f"{name}.md"
+        path = ROOT / f"{name}.md"
         if not check:
             path.write_text(write(), encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != write():

@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -26,6 +26,8 @@ class ServedGateway:
     process: subprocess.Popen[bytes]
     port: int
     folder: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Its settings, for a worker beside it."""
 
     @property
     def url(self) -> str:
@@ -59,23 +61,28 @@ class ServedGateway:
 
 
 @contextmanager
-def served_gateway(folder: Path, **settings: object) -> Iterator[ServedGateway]:
-    """Start a gateway with its state in the new ``folder``, and end it with the block."""
+def served_gateway(
+    folder: Path, *, python_path: str | None = None, **settings: object
+) -> Iterator[ServedGateway]:
+    """Start a gateway with its state in the new ``folder``, and end it with the block.
+
+    ``python_path``: where its sources are; default: where those of this process are.
+    """
     folder.mkdir(parents=True)
     (folder / "secret").touch(mode=0o600)
     (folder / "secret").write_text("a-secret-of-some-length", encoding="utf-8")
     port = free_port()
     own = {f"COUNTERPOSE_{name.upper()}": str(value) for name, value in settings.items()}
     env = {
-        **os.environ, **own, "PYTHONPATH": os.pathsep.join(sys.path), "COUNTERPOSE_STATE_DIR": str(folder),
+        **own, "PYTHONPATH": python_path or os.pathsep.join(sys.path), "COUNTERPOSE_STATE_DIR": str(folder),
         "COUNTERPOSE_PORT": str(port), "COUNTERPOSE_SERVICES_URL": f"http://127.0.0.1:{free_port()}",
     }  # fmt: skip
     with (folder / "log").open("wb") as log:
         command = [sys.executable, "-m", "counterpose_gateway.main", "serve"]
-        process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
+        process = subprocess.Popen(command, env={**os.environ, **env}, stdout=log, stderr=log)
     try:
         _wait_until_ready(process, port)
-        yield ServedGateway(process, port, folder)
+        yield ServedGateway(process, port, folder, env)
     finally:
         process.kill()
         process.wait()

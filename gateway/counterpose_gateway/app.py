@@ -17,8 +17,9 @@ from counterpose_core.tracing import Tracing
 from counterpose_gateway.access.key_ring import KeyRing
 from counterpose_gateway.http.accept import require_acceptable
 from counterpose_gateway.http.answers import Answers
+from counterpose_gateway.http.bounds import Room
 from counterpose_gateway.http.edge import Edge
-from counterpose_gateway.http.in_flight import InFlight, Room, Turns
+from counterpose_gateway.http.in_flight import InFlight, Turns
 from counterpose_gateway.http.metrics import Metrics, ResponseCounter, Traced
 from counterpose_gateway.http.rate_limits import RateLimitFields
 from counterpose_gateway.http.sessions import Sessions
@@ -98,7 +99,7 @@ def create_app(
     own_keys = [key.get_secret_value().encode() for key in settings.api_keys]
     sessions, ring = Sessions(own_keys), KeyRing(own_keys, ledger.access)
     links = SignedUrls(own_keys, ring)
-    room = _room(settings, metrics)
+    room = Room(settings, turned_away=metrics.count_refusal)
     app = bare_app(with_metrics=settings.admin_port is None)
     app.add_middleware(Traced, tracing=tracing or Tracing())
     # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
@@ -108,7 +109,7 @@ def create_app(
         Edge, settings=settings, sessions=sessions, ring=ring, note=ledger.access.note, links=links, room=room
     )
     app.add_middleware(InFlight, room=room, counts=False)
-    app.add_middleware(Answers)
+    app.add_middleware(Answers, unread=room.unread)
     app.add_middleware(ProblemMiddleware, server="the gateway")
     app.add_middleware(RateLimitFields)
     app.add_middleware(ResponseCounter, metrics=metrics)
@@ -122,14 +123,9 @@ def create_app(
         followed=FollowedRuns(ledger.events), cache=RunCache(KEPT), policy=policy,
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
         joined=joined, columns=columns, budget=budget, clusters=clusters or Clusters({}),
-        pairs=pairs, credentials=content_credentials(settings),
+        pairs=pairs, room=room, credentials=content_credentials(settings),
     )  # fmt: skip
     return app
-
-
-def _room(settings: GatewaySettings, metrics: Metrics) -> Room:
-    most, listeners = settings.max_requests_in_flight, settings.max_listeners
-    return Room(requests=most, listeners=listeners, turned_away=metrics.count_refusal)
 
 
 def content_credentials(settings: GatewaySettings) -> ContentCredentials | None:
@@ -158,7 +154,7 @@ def create_admin_app(public: FastAPI, settings: GatewaySettings) -> FastAPI:
     for router in ADMIN_ROUTERS:
         app.include_router(router, dependencies=[Depends(require_acceptable)])
     install_error_handlers(app, FIELD_RULES)
-    room = _room(settings, context.metrics)
+    room = Room(settings, turned_away=context.metrics.count_refusal)
     own = settings.model_copy(update={"api_keys": settings.admin_keys})
     app.add_middleware(InFlight, room=room)
     app.add_middleware(Edge, settings=own, has_pages=False, room=room)

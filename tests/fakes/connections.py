@@ -9,12 +9,13 @@ from functools import partial
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from counterpose_core.contract.base import Problem
+from counterpose_gateway.http.bounds import Room
 from counterpose_gateway.http.connection import HeaderLimits, http_protocol
-from counterpose_gateway.http.in_flight import Room
+from counterpose_gateway.http.request_head import tell_caller
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -23,8 +24,14 @@ def uvicorn_protocol(
     app: ASGIApp, limits: HeaderLimits, state: ServerState | None = None, room: Room | None = None
 ) -> Callable[[], asyncio.Protocol]:
     """Return what makes the protocol of one connection to ``app``."""
+
+    async def known(scope: Scope, receive: Receive, send: Send) -> None:
+        # As the edge does for a gateway that wants no key.
+        tell_caller(scope, None)
+        await app(scope, receive, send)
+
     protocol: Any = http_protocol(limits, room)
-    config = uvicorn.Config(app, http=protocol, log_config=None, lifespan="off")
+    config = uvicorn.Config(known, http=protocol, log_config=None, lifespan="off")
     config.load()
     return partial(protocol, config=config, server_state=state or ServerState(), app_state={})
 

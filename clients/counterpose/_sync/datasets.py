@@ -26,7 +26,7 @@ from counterpose_core.contract.datasets import (
     SourceUpload,
 )
 from counterpose_core.contract.field_errors import checked
-from counterpose_core.errors import InvalidRequest, RequestError
+from counterpose_core.errors import InvalidRequest, PayloadTooLarge, RequestError
 
 Groups = Mapping[str, str] | Sequence[str | int | None]
 """The group of each image: by image of a folder, or by row of a dataset object."""
@@ -237,6 +237,13 @@ class Datasets:
     def _taken(self, name: str, batch: Sequence[SourceUpload]) -> SourcesAdded:
         try:
             return self.add(name, batch)
+        except PayloadTooLarge:
+            # Its images have too many pixels together, or its bytes are beyond the operator's bound.
+            half = len(batch) // 2
+            if not half:
+                raise
+            first, second = self._taken(name, batch[:half]), self._taken(name, batch[half:])
+            return SourcesAdded(added=first.added + second.added, rejected=first.rejected + second.rejected)
         except RequestError as error:
             return none_taken(batch, error)
 

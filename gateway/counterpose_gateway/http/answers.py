@@ -12,15 +12,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counterpose_core.errors import RateLimited
-from counterpose_gateway.http.in_flight import Shares
+from counterpose_gateway.http.bounds import Shares
 from counterpose_gateway.http.rate_limits import caller_of
 
 PIECE = 262_144
 """Bytes that the connection takes at a time: it wants the next when most of the last have been read."""
-
-MOST_UNREAD, MOST_UNREAD_OF_ONE = 268_435_456, 134_217_728
-"""Bytes of large answers that are being sent, and of one address: images, reports, JSON. What is made
-while it is sent, such as an export, has a piece in memory alone, and is not counted."""
 
 
 class Answers:
@@ -29,9 +25,8 @@ class Answers:
     Until an answer's end its request keeps its place, and its bytes are counted.
     """
 
-    def __init__(self, app: ASGIApp, *, most: int = MOST_UNREAD, of_one: int = MOST_UNREAD_OF_ONE) -> None:
-        self._app = app
-        self._unread = Shares(most, of_one, "answers that nobody has read yet take all the room for them")
+    def __init__(self, app: ASGIApp, *, unread: Shares) -> None:
+        self._app, self._unread = app, unread
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

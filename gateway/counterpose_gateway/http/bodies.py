@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive
 
-from counterpose_core.errors import Cancelled, PayloadTooLarge, RateLimited, RequestTimeout
+from counterpose_core.errors import Cancelled, PayloadTooLarge, RequestTimeout
+from counterpose_gateway.http.bounds import ANYBODY, FairSemaphore, Shares
 
 BODY_SECONDS = 120.0
 """Enough for 32 MB at 270 kB/s; a slower client would only occupy a connection."""
@@ -51,10 +52,9 @@ class Bodies:
     an application makes of an image takes ten times its bytes.
     """
 
-    def __init__(self, most_together: int, at_once: int = 2) -> None:
-        self._most_together = most_together
-        self._held = 0
-        self._turns = asyncio.Semaphore(at_once)
+    def __init__(self, together: Shares, at_once: int = 2) -> None:
+        self.together = together
+        self._turns = FairSemaphore(at_once)
 
     @asynccontextmanager
     async def reading(
@@ -64,6 +64,7 @@ class Bodies:
         limit: Limit,
         awaited: AbstractContextManager[None] = UNCOUNTED,
         seconds: float = BODY_SECONDS,
+        caller: str = ANYBODY,
     ) -> AsyncIterator[Body]:
         """Read the whole body, and hold its bytes until the block ends.
 
@@ -73,6 +74,7 @@ class Bodies:
             limit: of its bytes.
             awaited: held until the body is there; not where there is none.
             seconds: in which it must be there.
+            caller: who is charged for its bytes.
 
         Raises:
             Cancelled: the client left before its end.
@@ -84,37 +86,23 @@ class Bodies:
         # Twenty digits are always too many, and the time of int() grows with the square of their number.
         if announced.isdecimal() and int(announced[:20]) > limit.most:
             raise limit.refusal()
-        body = Body(receive, limit, self)
+        body = Body(receive, limit, self.together, caller)
         try:
             with awaited if has_body(headers) else nullcontext():
                 await body.gather(seconds)
-            async with self._turns if body.size > LARGE else nullcontext():
+            async with self._turns.held(caller) if body.size > LARGE else nullcontext():
                 yield body
         finally:
-            self._held -= body.size
             body.forget()
-
-    def take(self, size: int) -> None:
-        """Count ``size`` more bytes.
-
-        Raises:
-            RateLimited: these are too many.
-        """
-        if self._held + size > self._most_together:
-            raise RateLimited(
-                f"the bodies of all requests together have more than {self._most_together} bytes now "
-                "(COUNTERPOSE_MAX_BODIES_BYTES); retry later"
-            )
-        self._held += size
 
 
 class Body:
     """The body of one request; ``size`` is the number of its bytes."""
 
-    def __init__(self, receive: Receive, limit: Limit, bodies: Bodies) -> None:
+    def __init__(self, receive: Receive, limit: Limit, together: Shares, caller: str) -> None:
         self._receive = receive
         self._limit = limit
-        self._bodies = bodies
+        self._together, self._caller = together, caller
         self._chunks: list[bytes] | None = []
         self.size = 0
 
@@ -138,13 +126,16 @@ class Body:
             chunk = message.get("body", b"")
             if self.size + len(chunk) > self._limit.most:
                 raise self._limit.refusal()
-            self._bodies.take(len(chunk))
+            if chunk:
+                self._together.enter(self._caller, len(chunk))
             self.size += len(chunk)
             chunks.append(chunk)
             more = message.get("more_body", False)
 
     def forget(self) -> None:
         """Let the bytes go now: an error's traceback would hold them until the garbage is collected."""
+        if self.size:
+            self._together.leave(self._caller, self.size)
         if self._chunks is not None:
             self._chunks.clear()
 

@@ -24,7 +24,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, Problem
 from counterpose_core.errors import CounterposeError, HeadersTooLarge, MalformedRequest, RequestTimeout
-from counterpose_gateway.http.in_flight import Bound, Room
+from counterpose_gateway.http.bounds import Room, Shares
+from counterpose_gateway.http.in_flight import bound_of
 from counterpose_gateway.http.request_head import require_plain
 from counterpose_http.problems import RETRY_AFTER_SECONDS
 
@@ -42,7 +43,7 @@ class TurnsAway(HttpToolsProtocol):
     """
 
     room: Room | None = None
-    _turned_away: Bound | None = None
+    _turned_away: Shares | None = None
 
     def on_headers_complete(self) -> None:
         """Start the application, unless it would refuse the request at once."""
@@ -64,13 +65,14 @@ class TurnsAway(HttpToolsProtocol):
         self.request_ended()
         if self.room is not None and not self.transport.is_closing():
             self.transport.write(self._answer(bound))
+            bound.count_refusal()
             self.room.turned_away(self.parser.get_method().decode("ascii"))
         self.on_response_complete()
 
     def request_ended(self) -> None:
         """Be told that a request was answered without the application."""
 
-    def _full_for_it(self) -> Bound | None:
+    def _full_for_it(self) -> Shares | None:
         # A request behind another one waits for its turn.
         before: RequestResponseCycle | None = self.cycle
         if self.room is None or not (before is None or before.response_complete):
@@ -80,10 +82,10 @@ class TurnsAway(HttpToolsProtocol):
             return None
         if not _OF_THE_APPLICATION.isdisjoint(name for name, _ in self.headers):
             return None
-        bound = self.room.bound_of(self.url.partition(b"?")[0].decode("latin-1"))
+        bound = bound_of(self.url.partition(b"?")[0].decode("latin-1"), self.room)
         return bound if bound is not None and bound.is_full else None
 
-    def _answer(self, bound: Bound) -> bytes:
+    def _answer(self, bound: Shares) -> bytes:
         body, request_id = _document(bound), f"{random.getrandbits(128):032x}".encode()
         head = [
             b"HTTP/1.1 429 Too Many Requests",
@@ -96,7 +98,7 @@ class TurnsAway(HttpToolsProtocol):
 
 
 @lru_cache
-def _document(bound: Bound) -> bytes:
+def _document(bound: Shares) -> bytes:
     """The refusal's body, with a request id that is to be replaced by one of the same length."""
     return Problem.of(bound.refusal(), request_id=_NO_ID.decode()).model_dump_json().encode()
 
@@ -155,8 +157,7 @@ class _BoundedHeaders(TurnsAway):
             # No route upgrades: the request is answered as if it had not asked, and then the connection ends.
             self._deaf, self.cycle.keep_alive = True, False
         except httptools.HttpParserError as error:
-            ours = error.__context__
-            not_http = MalformedRequest("what was sent is not HTTP/1.1; check the client")
+            not_http, ours = MalformedRequest("what was sent is not HTTP/1.1; check it"), error.__context__
             self.refuse(ours if isinstance(ours, CounterposeError) else not_http)
 
     def refuse(self, error: CounterposeError) -> None:

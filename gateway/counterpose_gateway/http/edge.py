@@ -7,7 +7,6 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -28,12 +27,12 @@ from counterpose_gateway.access.key_ring import OF_SETTINGS, Holder, KeyRing
 from counterpose_gateway.access.key_watch import KeyWatch
 from counterpose_gateway.http.bodies import (
     BODY_SECONDS,
-    UNCOUNTED,
     UNKNOWN_SECONDS,
     Bodies,
     Limit,
     has_body,
 )
+from counterpose_gateway.http.bounds import ANYBODY, Room
 from counterpose_gateway.http.rate_limits import CallerLimits, caller_of
 from counterpose_gateway.http.request_head import (
     SAFE_METHODS,
@@ -46,9 +45,6 @@ from counterpose_gateway.http.sessions import Sessions, cookies_of, number_of
 from counterpose_gateway.http.signed_urls import SignedUrls
 from counterpose_gateway.records.access_keys import AccessEntry
 from counterpose_gateway.settings import GatewaySettings
-
-if TYPE_CHECKING:
-    from counterpose_gateway.http.in_flight import Room
 
 SIGN_IN = "/ui/login"
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", SIGN_IN})
@@ -90,9 +86,9 @@ class Edge:
         self._note = note
         self._links = links
         self._has_pages = has_pages
-        self._room = room
+        self._room = room or Room(settings)
         self._limits = CallerLimits(settings)
-        self._bodies = Bodies(settings.max_bodies_bytes, settings.concurrent_uploads)
+        self._bodies = Bodies(self._room.body_bytes, settings.concurrent_uploads)
         self._any_body = Limit(settings.max_body_bytes, "COUNTERPOSE_MAX_BODY_BYTES")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -118,7 +114,8 @@ class Edge:
         awaited = self._awaited(request, holder, known=known)
         seconds = BODY_SECONDS if known else UNKNOWN_SECONDS
         # Read completely before the application sees it, so that the limit holds whatever the headers say.
-        async with self._bodies.reading(request.headers, receive, limit, awaited, seconds) as body:
+        payer = ANYBODY if holder is None else holder.tenant
+        async with self._bodies.reading(request.headers, receive, limit, awaited, seconds, payer) as body:
             _check_media(request, body.size)
             answered = _Answered(without_ranges(send))
             tell_caller(scope, holder)
@@ -136,8 +133,6 @@ class Edge:
         self, request: Request, holder: Holder | None, *, known: bool
     ) -> AbstractContextManager[None]:
         """What counts a body until it is there: without a key its address, which may have few."""
-        if self._room is None:
-            return UNCOUNTED
         bodies = self._room.awaited if known else self._room.unknown
         return bodies.held(caller_of(request.scope) if holder is None else holder.id)
 

@@ -8,131 +8,19 @@ Work for a client that may leave: it ends when nobody reads the answer any more.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from threading import Lock
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from counterpose_core.errors import Cancelled, RateLimited
+from counterpose_core.errors import Cancelled
+from counterpose_gateway.http.bounds import FairSemaphore, Room, Shares, of_a_tenant, tenant_of
 from counterpose_gateway.http.edge import HEALTH_PATHS
 
 _LISTENING = ("/events", "/wait")
 """How the paths end whose answers wait for a run; they take a connection and nearly nothing else."""
-
-
-class Bound:
-    """So many requests of one kind at once."""
-
-    def __init__(self, most: int, what: str, setting: str) -> None:
-        self._now = 0
-        self._most = most
-        self._refusal = f"the gateway serves {most} {what} at once ({setting}); retry in a moment"
-
-    @property
-    def now(self) -> int:
-        """How many there are."""
-        return self._now
-
-    @property
-    def is_full(self) -> bool:
-        """Whether one more would be refused."""
-        return self._now >= self._most
-
-    def enter(self) -> None:
-        """Count one more.
-
-        Raises:
-            RateLimited: there are as many as may be.
-        """
-        if self.is_full:
-            raise self.refusal()
-        self._now += 1
-
-    def leave(self) -> None:
-        """Count one less."""
-        self._now -= 1
-
-    def refusal(self) -> RateLimited:
-        """Return what one more is answered."""
-        return RateLimited(self._refusal)
-
-
-class Shares:
-    """So much of something at once, and of one caller a part of it, so that none shuts out the others."""
-
-    def __init__(self, most: int, of_one: int, what: str) -> None:
-        self._most, self._of_one, self._what = most, of_one, what
-        self._held = Counter[str]()
-        # Routes hold theirs in threads.
-        self._lock = Lock()
-
-    @property
-    def now(self) -> int:
-        """How much all callers hold together."""
-        return self._held.total()
-
-    @contextmanager
-    def held(self, caller: str, amount: int = 1) -> Iterator[None]:
-        """Hold an amount for a caller until the block ends; one that holds nothing may hold any amount.
-
-        Raises:
-            RateLimited: all callers together, or this one, would hold too much.
-        """
-        with self._lock:
-            own, together = self._held[caller], self.now
-            if (own and own + amount > self._of_one) or (together and together + amount > self._most):
-                raise RateLimited(f"{self._what}; retry in a moment")
-            self._held[caller] += amount
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._held[caller] -= amount
-                # A counter keeps callers that hold nothing.
-                self._held = +self._held
-
-
-EXPORTS, EXPORTS_OF_ONE = 4, 2
-"""Exports of runs that are written and sent at once, and of one tenant: each is a whole copy on the disk."""
-
-
-def exports_at_once() -> Shares:
-    """Return the bound on exports of one process."""
-    return Shares(
-        EXPORTS, EXPORTS_OF_ONE, f"{EXPORTS_OF_ONE} exports of a tenant and {EXPORTS} in all are sent at once"
-    )
-
-
-UNKNOWN_BODIES, UNKNOWN_BODIES_OF_ONE = 64, 4
-"""Bodies without a key that may be awaited at once, and of one address: forms of the login page."""
-
-
-class Room:
-    """The bounds on requests in flight, and on listeners by themselves; health is always answered.
-
-    A request takes its place when its body is there: until then it is one of the ``awaited`` of its caller.
-    ``turned_away`` is told the method of each request that is refused before the application sees it.
-    """
-
-    def __init__(
-        self, *, requests: int, listeners: int, turned_away: Callable[[str], None] = lambda method: None
-    ) -> None:
-        self.turned_away = turned_away
-        self.requests = Bound(requests, "requests", "COUNTERPOSE_MAX_REQUESTS_IN_FLIGHT")
-        self.listeners = Bound(listeners, "listeners", "COUNTERPOSE_MAX_LISTENERS")
-        waits = "the gateway waits for as many bodies of requests as it may"
-        self.awaited = Shares(2 * requests, requests, f"{waits} (COUNTERPOSE_MAX_REQUESTS_IN_FLIGHT)")
-        self.unknown = Shares(UNKNOWN_BODIES, UNKNOWN_BODIES_OF_ONE, f"{waits} without a key")
-
-    def bound_of(self, path: str) -> Bound | None:
-        """Return what bounds requests of a path; None for health."""
-        if path in HEALTH_PATHS:
-            return None
-        return self.listeners if path.endswith(_LISTENING) else self.requests
 
 
 class InFlight:
@@ -147,15 +35,19 @@ class InFlight:
         self._counts = counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        bound = self._room.bound_of(scope["path"]) if scope["type"] == "http" else None
-        if bound is None or (not self._counts and not bound.is_full):
+        bound = bound_of(scope["path"], self._room) if scope["type"] == "http" else None
+        if bound is not None and not self._counts and bound.is_full:
+            bound.count_refusal()
+            raise bound.refusal()
+        with bound.held(tenant_of(scope)) if bound is not None and self._counts else nullcontext():
             await self._app(scope, receive, send)
-            return
-        bound.enter()
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            bound.leave()
+
+
+def bound_of(path: str, room: Room) -> Shares | None:
+    """Return what bounds requests of a path; None for health."""
+    if path in HEALTH_PATHS:
+        return None
+    return room.listeners if path.endswith(_LISTENING) else room.requests
 
 
 AT_ONCE = 2
@@ -171,7 +63,7 @@ _SHORT = ("/cancel", "/resume")
 
 
 class Turns:
-    """Lets few requests with a body to work on in at a time; the others wait outside, in their order.
+    """Lets few requests with a body to work on in at a time; the others wait outside, and tenants in turn.
 
     A plan is made on the event loop and in threads, some milliseconds at a time: two hundred that begin
     together would hold every poll and every refusal for a second, and eight still for tens of milliseconds.
@@ -181,26 +73,27 @@ class Turns:
         self, app: ASGIApp, *, at_once: int = AT_ONCE, most: int = MOST, seconds: float = TURN_SECONDS
     ) -> None:
         self._app = app
-        self._turns = asyncio.Semaphore(at_once)
-        self._begun = asyncio.Semaphore(most)
+        self._turns = FairSemaphore(at_once)
+        self._begun = FairSemaphore(most, of_a_tenant(most))
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"].endswith(_SHORT):
             await self._app(scope, receive, send)
             return
-        async with self._begun, self._turn():
+        tenant = tenant_of(scope)
+        async with self._begun.held(tenant), self._turn(tenant):
             await self._app(scope, receive, send)
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def _turn(self, tenant: str) -> AsyncIterator[None]:
         """Wait for a turn, and hold it until the block ends or its time is over."""
-        await self._turns.acquire()
+        await self._turns.acquire(tenant)
         held = [self._turns]
 
         def give_back() -> None:
             while held:
-                held.pop().release()
+                held.pop().release(tenant)
 
         over = asyncio.get_running_loop().call_later(self._seconds, give_back)
         try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -26,6 +26,7 @@ from counterpose_core.contract.services import CircuitState, StoreUse
 from counterpose_core.errors import RateLimited
 from counterpose_core.tracing import TRACE, Tracing
 from counterpose_core.types import Cost, ItemKind
+from counterpose_gateway.http.bounds import Use
 from counterpose_gateway.records.measurements import LEASE_LOST, Attempt, Measurements
 from counterpose_gateway.services.calls import BUCKET, BUCKETS, CALLS, OK, SECONDS
 from counterpose_gateway.services.clients import SERVICE_NAMES
@@ -45,6 +46,19 @@ def _use_of_store(use: StoreUse | None) -> Iterator[Metric]:
     )
     yield CounterMetricFamily(f"{name}_evictions", "Files evicted.", value=use.evictions)
     yield CounterMetricFamily(f"{name}_evicted_bytes", "Bytes evicted.", value=use.evicted_bytes)
+
+
+def _uses_of_bounds(uses: Sequence[Use]) -> Iterator[Metric]:
+    """What this process holds of each bound; of several gateways each tells its own."""
+    name = "counterpose_bound"
+    now = GaugeMetricFamily(f"{name}_used", "What is held of a bound.", labels=("bound",))
+    most = GaugeMetricFamily(f"{name}_most", "What may be held of a bound.", labels=("bound",))
+    refused = CounterMetricFamily(f"{name}_refusals", "Requests beyond a bound.", labels=("bound",))
+    for use in uses:
+        now.add_metric((use.name,), use.now)
+        most.add_metric((use.name,), use.most)
+        refused.add_metric((use.name,), use.refusals)
+    yield from (now, most, refused)
 
 
 class Metrics:
@@ -81,9 +95,21 @@ class Metrics:
         self.observe(method, "none", RateLimited.status, 0.0)
 
     def exposition(
-        self, measured: Measurements, circuits: Mapping[str, CircuitState], store: StoreUse | None = None
+        self,
+        measured: Measurements,
+        circuits: Mapping[str, CircuitState],
+        store: StoreUse | None = None,
+        uses: Sequence[Use] = (),
     ) -> bytes:
-        """Return all series in Prometheus' text format; ``measured`` is what the ledger knows."""
+        """Return all series in Prometheus' text format.
+
+        Args:
+            measured: what the ledger knows.
+            circuits: of the services, by name.
+            store: what the store keeps that can be computed again.
+            uses: what this process holds of its bounds.
+        """
+        self._stages.uses = uses
         self._stages.measured = measured
         self._stages.store = store
         for service, now in circuits.items():
@@ -127,6 +153,7 @@ class StageMetrics(Collector):
     def __init__(self) -> None:
         self.measured = Measurements(attempts={}, counts={})
         self.store: StoreUse | None = None
+        self.uses: Sequence[Use] = ()
 
     def collect(self) -> Iterator[Metric]:
         """Yield all families; those with labels have a series even where nothing was counted yet."""
@@ -136,6 +163,7 @@ class StageMetrics(Collector):
         yield from _workers(self.measured)
         yield from _cost(self.measured.cost)
         yield from _use_of_store(self.store)
+        yield from _uses_of_bounds(self.uses)
 
 
 def _runs(measured: Measurements) -> Iterator[Metric]:

@@ -5,24 +5,51 @@ A file of a hundred bytes may be an image of 16 megapixels, which takes 400 MB w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import base64
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Condition, Lock
 
-from counterpose_core.images.codecs import pixel_count
+from counterpose_core.contract.datasets import SourceUpload
+from counterpose_core.errors import PayloadTooLarge
+from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, pixel_count
 
-MOST_PIXELS = 40_000_000
+MOST_PIXELS = 16_000_000
 """Pixels that are worked on at once, in all images together; one image may have more, by itself."""
 
 SMALL = 1_000_000
 """Pixels up to which an image waits for none: some megabytes, as many as there are threads."""
 
 
+MOST_OF_A_REQUEST = 40_000_000
+"""Pixels of all images of one request: two seconds of a processor. One image may have more, by itself."""
+
+
+def require_few_pixels(uploads: Sequence[SourceUpload]) -> None:
+    """Refuse a request whose images and masks have too many pixels by their headers, before one is decoded.
+
+    Raises:
+        PayloadTooLarge: there is more than one image, and more than `MOST_OF_A_REQUEST` pixels.
+    """
+    total = 0
+    for number, upload in enumerate(uploads):
+        for file in (upload.content_base64, upload.mask_base64 or ""):
+            # What is no base64, or has more than an image may, is refused later, by name and undecoded.
+            with suppress(ValueError):
+                pixels = pixel_count(base64.b64decode(file))
+                total += pixels if pixels <= LARGEST_PHOTOGRAPH else 0
+        if number and total > MOST_OF_A_REQUEST:
+            raise PayloadTooLarge(
+                f"the first {number + 1} images have {total:,} pixels, and those of one request may have "
+                f"{MOST_OF_A_REQUEST:,}; send fewer in a request"
+            )
+
+
 class PixelRoom:
     """The pixels that threads work on at once, first come first served."""
 
     def __init__(self, most: int = MOST_PIXELS) -> None:
-        self._most, self._now = most, 0
+        self.most, self._now = most, 0
         self._turn, self._changed = Lock(), Condition()
 
     @property
@@ -42,7 +69,7 @@ class PixelRoom:
             return
         if waits:
             with self._turn, self._changed:
-                self._changed.wait_for(lambda: not self._now or self._now + pixels <= self._most)
+                self._changed.wait_for(lambda: not self._now or self._now + pixels <= self.most)
                 self._now += pixels
         else:
             with self._changed:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -124,6 +125,9 @@ class Importer:
         while not stopped.is_set():
             some = list(islice(shards, SHARDS_AT_ONCE))
             if some and not leased.listed:
+                if leased.layout != "image-folder":
+                    # A pattern may announce any number: if the first is missing, none is written down.
+                    self._storage.stamp(some[0].path)
                 self._name_classes(leased, some[0])
             leased = self._ledger.imports.add_shards(leased, some, last=len(some) < SHARDS_AT_ONCE)
             if len(some) < SHARDS_AT_ONCE:
@@ -269,8 +273,11 @@ def find_shards(leased: LeasedListing, storage: Storage, most: int) -> Iterator[
         RequestError: the address is refused, or holds no such layout.
         QuotaExceeded: they are more than ``most``.
     """
+    ranges = [] if leased.layout == "image-folder" else tar_shards.RANGE.findall(leased.request.url)
+    # What a pattern announces is counted before one of its names is written down.
+    announced = math.prod(int(last) - int(first) + 1 for first, last in ranges)
     for number, shard in enumerate(_found(leased, storage), start=leased.listed + 1):
-        if number > most:
+        if max(number, announced) > most:
             raise QuotaExceeded(
                 f"{leased.request.url!r} has more than {most} shards (COUNTERPOSE_MAX_IMPORT_SHARDS); write "
                 "larger ones"

@@ -297,7 +297,7 @@ def _object(key: str, data: str) -> dict[str, object]:
 INDEX = "wids-shard-index-v1"
 LARGEST_INDEX = 64 << 20
 LARGEST_CLASSES = 4 << 20
-_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
 class _Listed(BaseModel):
@@ -368,7 +368,7 @@ def expanded(url: str) -> Iterator[str]:
     Raises:
         InvalidRequest: a brace holds something else.
     """
-    found = _RANGE.search(url)
+    found = RANGE.search(url)
     if found is None:
         if "{" in url or "}" in url:
             raise InvalidRequest(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, bindparam, delete, func, insert, select, update
@@ -107,11 +107,14 @@ class Webhooks:
             connection.execute(delete(schema.deliveries).where(schema.deliveries.c.webhook_id == webhook_id))
             connection.execute(delete(schema.webhooks).where(schema.webhooks.c.id == webhook_id))
 
-    def lease(self, *, seconds: float, most: int) -> Sequence[LeasedDelivery]:
-        """Lease messages that are due, those that have waited longest first."""
+    def lease(self, *, seconds: float, most: int, without: Collection[str] = ()) -> Sequence[LeasedDelivery]:
+        """Lease messages that are due, those that have waited longest first; ``without`` names tenants."""
         due = select(_deliveries.id).where(
             schema.PENDING_DELIVERIES, _deliveries.due_at <= self._session.lease_time()
         )
+        if without:
+            theirs = select(schema.webhooks.c.id).where(schema.webhooks.c.tenant.in_(without))
+            due = due.where(_deliveries.webhook_id.not_in(theirs))
         due = due.order_by(_deliveries.due_at).limit(most)
         # Idle gateways ask each second; without work they must not queue for the write lock.
         with self._session.reading() as connection:
@@ -126,7 +129,7 @@ class Webhooks:
             connection.execute(update(schema.deliveries).where(_deliveries.id.in_(ids)).values(held))
             query = select(
                 *(_deliveries[name] for name in _LEASED),
-                schema.webhooks.c.url, schema.webhooks.c.secret,
+                schema.webhooks.c.url, schema.webhooks.c.secret, schema.webhooks.c.tenant,
             ).join_from(schema.deliveries, schema.webhooks)  # fmt: skip
             found = connection.execute(query.where(_deliveries.id.in_(ids)).order_by(_deliveries.id))
             return [LeasedDelivery(**row) for row in found.mappings()]

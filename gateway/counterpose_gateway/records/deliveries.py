@@ -19,5 +19,6 @@ class LeasedDelivery:
     attempts: int
     fence: int
     url: str
+    tenant: str
     # Not shown: whoever has it can sign messages.
     secret: str = field(repr=False)

@@ -16,7 +16,7 @@ from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from counterpose_core.contract.services import CircuitState, ServiceState, StoreUse
 from counterpose_core.text_form import TextForm
 from counterpose_gateway.access.key_ring import KeyRing
-from counterpose_gateway.http.in_flight import Shares, exports_at_once
+from counterpose_gateway.http.bounds import Room
 from counterpose_gateway.http.metrics import Metrics
 from counterpose_gateway.http.request_head import Caller, caller_in
 from counterpose_gateway.http.sessions import Sessions
@@ -73,7 +73,7 @@ class GatewayContext(RunContext):
     ring: KeyRing
     links: SignedUrls
     clusters: Clusters
-    exports: Shares = field(default_factory=exports_at_once)
+    room: Room
     budget: StoreBudget | None = None
     tenant: str = DEFAULT_TENANT
     views: dict[Caller, GatewayContext] = field(default_factory=dict, repr=False)

@@ -25,6 +25,7 @@ from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import PortableName
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.images.intake import add_uploads, checked_classes
+from counterpose_gateway.images.pixels import require_few_pixels
 from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports.storage import AllowedAddresses, layout_of, with_revision
 from counterpose_gateway.ledger import Ledger
@@ -90,6 +91,7 @@ def add_sources(
     """Add labelled images; a rejected image does not affect the others."""
 
     def work() -> SourcesAdded:
+        require_few_pixels(body.sources)
         quotas = Quotas.of(context.settings)
         return add_uploads(name, body.sources, context.ledger, context.store, quotas)
 

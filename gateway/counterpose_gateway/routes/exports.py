@@ -65,7 +65,7 @@ def export_response(
 
     name = f"counterpose-{run_id}-{layout}.tar"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    pieces = archived(write, context.exports.held(context.tenant))
+    pieces = archived(write, context.room.exports.held(context.tenant))
     return StreamingResponse(pieces, media_type=MEDIA_TYPE, headers=headers)
 
 

@@ -109,7 +109,9 @@ def metrics(context: Context) -> Response:
             f"ask with a key of the tenant {DEFAULT_TENANT!r}"
         )
     measured = context.ledger.measurements.read()
-    series = context.metrics.exposition(measured, context.health.circuits(), context.store_use)
+    series = context.metrics.exposition(
+        measured, context.health.circuits(), context.store_use, context.room.uses
+    )
     return Response(series, media_type=CONTENT_TYPE)
 
 

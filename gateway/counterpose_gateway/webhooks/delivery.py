@@ -9,8 +9,10 @@ import asyncio
 import logging
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from counterpose_core.blobs import BlobStore
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 1.0
 LEASE_SECONDS = 60.0
 """Longer than a try takes: its look-up of the name, the connection and the exchange."""
-AT_ONCE = 8
-"""Each takes a thread for 20 s at most: slow targets hold up others, but for no longer."""
+AT_ONCE, OF_A_TENANT = 8, 6
+"""Each takes a thread for 20 s at most: slow targets hold up others of their tenant, but for no longer."""
 THREAD = "webhook message"
 PAUSES = (5.0, 30.0, 120.0, 600.0, 1800.0, 7200.0, 18000.0, 36000.0)
 """Seconds before the second and each further try, 18 hours in all; a receiver may be down for a night."""
@@ -64,14 +66,15 @@ class Deliveries:
 
     async def keep(self) -> None:
         """Deliver what is due until cancelled."""
-        tries: list[threading.Thread] = []
+        tries: list[tuple[threading.Thread, str]] = []
         while True:
-            tries = [each for each in tries if each.is_alive()]
-            for leased in await self._due(AT_ONCE - len(tries)):
+            tries = [(thread, tenant) for thread, tenant in tries if thread.is_alive()]
+            # One at a time: each may be the last that its tenant may have.
+            while len(tries) < AT_ONCE and (leased := await self._next(tenant for _, tenant in tries)):
                 # A daemon, not one of the loop's threads: a gateway that stops waits for no slow target.
                 thread = threading.Thread(target=self.deliver, args=(leased,), name=THREAD, daemon=True)
                 thread.start()
-                tries.append(thread)
+                tries.append((thread, leased.tenant))
             await asyncio.sleep(IDLE_SECONDS)
 
     def deliver(self, leased: LeasedDelivery) -> None:
@@ -118,14 +121,15 @@ class Deliveries:
             # Its lease runs out, and the message is sent again with the same id.
             _logger.warning("the ledger was not told of a webhook message: %s", error.detail)
 
-    async def _due(self, most: int) -> Sequence[LeasedDelivery]:
-        if most <= 0:
-            return []
+    async def _next(self, tenants: Iterable[str]) -> LeasedDelivery | None:
+        """Lease a message of a tenant that has not as many under way as it may."""
+        full = [tenant for tenant, number in Counter(tenants).items() if number >= OF_A_TENANT]
+        lease = partial(self._webhooks.lease, seconds=self._lease_seconds, most=1, without=full)
         try:
-            return await asyncio.to_thread(self._webhooks.lease, seconds=self._lease_seconds, most=most)
+            return next(iter(await asyncio.to_thread(lease)), None)
         except CounterposeError as error:
             _logger.warning("no webhook message can be sent: %s", error.detail)
-            return []
+            return None
 
 
 def gate_summary(ledger: Ledger, store: BlobStore, run_id: str) -> GateSummary:

@@ -105,8 +105,13 @@ def pixel_count(data: bytes) -> int:
 
 def encode_raw(array: Pixels) -> bytes:
     """Encode uint8 (H, W, 3) as raw bytes after a shape header: lossless, and as fast as a copy."""
+    return b"".join(raw_parts(array))
+
+
+def raw_parts(array: Pixels) -> tuple[bytes, memoryview]:
+    """Return the two parts of what `encode_raw` returns, without a copy of the pixels."""
     pixels = _checked(array)
-    return b"".join((_RAW_MAGIC, _RAW_HEADER.pack(*pixels.shape), pixels.data))
+    return _RAW_MAGIC + _RAW_HEADER.pack(*pixels.shape), pixels.data
 
 
 def encode_png(array: Pixels, *, text: Mapping[str, str] | None = None) -> bytes:
@@ -165,7 +170,9 @@ def _refuse_unwanted(image: Image.Image, max_pixels: int) -> None:
 def _upright(image: Image.Image) -> Image.Image:
     image.load()
     try:
-        return ImageOps.exif_transpose(image)
+        # In place: a copy would hold the image twice where there is nothing to turn.
+        ImageOps.exif_transpose(image, in_place=True)
+        return image
     except _PARSER_ERRORS:
         # Many cameras write broken EXIF; the pixels are intact, so keep the stored orientation.
         return image
@@ -186,21 +193,30 @@ def _halved(image: Image.Image) -> Pixels:
         for top in range(0, height, _BAND):
             rows = min(_BAND, height - top) * factor
             band = image.crop((0, top * factor, width * factor, top * factor + rows))
-            half.paste(Image.fromarray(_to_rgb(band)).reduce(factor), (0, top))
+            half.paste(Image.fromarray(_band_to_rgb(band)).reduce(factor), (0, top))
     # The EXIF data say how the photograph was held.
     half.info = image.info
-    return np.array(_upright(half).convert("RGB"), dtype=np.uint8)
+    return _to_rgb(_upright(half))
 
 
 def _to_rgb(image: Image.Image) -> Pixels:
-    if image.mode.startswith("I") or image.mode == "F":
+    # Band by band: Pillow copies what it converts and gives, and the whole would be in memory four times.
+    pixels = np.empty((image.height, image.width, 3), dtype=np.uint8)
+    for top in range(0, image.height, _BAND):
+        rows = min(top + _BAND, image.height)
+        pixels[top:rows] = _band_to_rgb(image.crop((0, top, image.width, rows)))
+    return pixels
+
+
+def _band_to_rgb(band: Image.Image) -> Pixels:
+    if band.mode.startswith("I") or band.mode == "F":
         # Pillow's own conversion clips 16-bit levels to white instead of scaling them.
-        levels = np.clip(np.asarray(image).astype(np.float64) / 257.0, 0, 255)
+        levels = np.clip(np.asarray(band).astype(np.float64) / 257.0, 0, 255)
         return np.repeat(np.rint(levels).astype(np.uint8)[:, :, None], 3, axis=2)
-    if image.has_transparency_data:
-        layer = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
-    return np.array(image.convert("RGB"), dtype=np.uint8)
+    if band.has_transparency_data:
+        layer = band.convert("RGBA")
+        band = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    return np.asarray(band.convert("RGB"), dtype=np.uint8)
 
 
 def _unidentified(data: bytes) -> ImageUndecodable | UnsupportedMedia:

@@ -15,10 +15,10 @@ import pytest
 import torch
 from PIL import Image
 
-from counterpose import Client, DatasetEmpty, InvalidRequest
+from counterpose import Client, DatasetEmpty, InvalidRequest, PayloadTooLarge
 from counterpose._datasets.objects import dataset_object
 from counterpose._datasets.pixels import encoded
-from fakes.sdk import Session, ok
+from fakes.sdk import Session, ok, problem
 
 RED = numpy.zeros((4, 6, 3), dtype=numpy.uint8)
 RED[..., 0] = 200
@@ -228,3 +228,21 @@ def test_ids_among_a_dataset_s_own_classes_become_names_that_are_told(kind: str)
     # Names that the caller lists are taken as they are.
     result, sources = sent(kind, own, classes=["n02690373", "tram"])
     assert ([source["label"] for source in sources], result.names) == (["n02690373", "tram"], {})
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_batch_that_the_gateway_finds_too_large_is_sent_in_halves(kind: str) -> None:
+    large = problem(PayloadTooLarge("the first 2 images have 60 million pixels"))
+    one = ok({"added": 1, "rejected": []})
+    session = Session(kind, ok(CREATED), large, one, large, one, one)
+    source = Pairs(*((Image.fromarray(RED + number), 0) for number in range(3)))
+    result = session(lambda client: client.datasets.upload(source, name="mine"))
+    batches = [len(json.loads(request.content)["sources"]) for request in session.seen[1:]]
+    assert (result.added, batches) == (3, [3, 1, 2, 1, 1])
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_one_image_that_the_gateway_finds_too_large_is_told(kind: str) -> None:
+    session = Session(kind, ok(CREATED), problem(PayloadTooLarge("the body is larger than the limit")))
+    with pytest.raises(PayloadTooLarge, match="larger than the limit"):
+        session(lambda client: client.datasets.upload(Pairs((photo(), 0)), name="mine"))

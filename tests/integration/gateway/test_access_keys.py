@@ -16,7 +16,7 @@ import pytest
 
 from counterpose_gateway.access import key_ring, key_watch
 from counterpose_gateway.access.key_ring import KeyRing
-from counterpose_gateway.http.in_flight import Room
+from counterpose_gateway.http.bounds import Room
 from counterpose_gateway.http.request_head import SAFE_METHODS
 from counterpose_gateway.ledger.database import engine
 from counterpose_gateway.main import main

@@ -290,3 +290,29 @@ async def test_a_quota_ends_the_import_and_a_higher_one_lets_it_go_on(
     assert gateway.ledger.datasets.get(name).n_sources == 2
     await asked(gateway, name, url=pattern)
     assert (await finish(gateway, hours, name))["images"] == 6
+
+
+@pytest.mark.parametrize(
+    ("names", "detail"),
+    [
+        ("s-{000000000..999999999}.tar", "more than 100000 shards (COUNTERPOSE_MAX_IMPORT_SHARDS)"),
+        ("s-{000..999}-{000..999}.tar", "more than 100000 shards"),
+        ("p-{000000..999999}.parquet", "more than 100000 shards"),
+        ("s-{00000..99999}.tar", "s-00000.tar"),
+        ("p-{00000..99999}.parquet", "p-00000.parquet"),
+    ],
+)
+async def test_a_pattern_of_many_names_is_refused_before_one_is_written_down(
+    gateway: FakeGateway, hours: Clock, name: str, url: str, names: str, detail: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    written: list[int] = []
+    monkeypatch.setattr(
+        type(gateway.ledger.imports), "add_shards", lambda self, leased, some, last: written.append(len(some))
+    )
+    status, _ = await asked(gateway, name, url=f"{url}/{names}")
+    assert status == 202
+    imported = await finish(gateway, hours, name)
+    assert imported["state"] == "failed"
+    assert detail in imported["problem"]["detail"]
+    assert written == []

@@ -14,6 +14,7 @@ from starlette.types import Message
 
 from counterpose_core.errors import Cancelled, CounterposeError, PayloadTooLarge, RateLimited
 from counterpose_gateway.http.bodies import LARGE, Bodies, Limit
+from counterpose_gateway.http.bounds import bodies_together
 from counterpose_gateway.settings import GatewaySettings
 from fakes.gateway import fake_gateway
 from fakes.problems import problem
@@ -47,7 +48,7 @@ async def hold(bodies: Bodies, client: Client) -> None:
 
 
 async def test_bodies_that_are_held_at_once_are_bounded_and_their_room_returns() -> None:
-    bodies = Bodies(150)
+    bodies = Bodies(bodies_together(150))
     slow = Client(b"a" * 80)
     first = asyncio.create_task(hold(bodies, slow))
     await asyncio.sleep(0)
@@ -69,7 +70,7 @@ async def test_bodies_that_are_held_at_once_are_bounded_and_their_room_returns()
 async def test_the_room_of_a_body_that_was_not_read_whole_returns(
     client: Client, error: type[CounterposeError]
 ) -> None:
-    bodies = Bodies(100)
+    bodies = Bodies(bodies_together(100))
     with pytest.raises(error):
         await hold(bodies, client)
     fast = Client(b"c" * 100)
@@ -78,7 +79,10 @@ async def test_the_room_of_a_body_that_was_not_read_whole_returns(
 
 
 async def test_requests_with_large_bodies_take_turns_and_small_ones_do_not_wait() -> None:
-    bodies, limit = Bodies(10 * LARGE, at_once=2), Limit(2 * LARGE, "COUNTERPOSE_MAX_BODY_BYTES")
+    bodies, limit = (
+        Bodies(bodies_together(10 * LARGE), at_once=2),
+        Limit(2 * LARGE, "COUNTERPOSE_MAX_BODY_BYTES"),
+    )
     answering, most, ends = 0, 0, asyncio.Event()
 
     async def answer(size: int) -> None:
@@ -109,7 +113,7 @@ async def test_requests_with_large_bodies_take_turns_and_small_ones_do_not_wait(
 async def test_a_refused_body_is_let_go_though_its_error_is_kept() -> None:
     client = Client(b"a" * 60, b"a" * 60)
     with pytest.raises(PayloadTooLarge) as refused:
-        await hold(Bodies(100), client)
+        await hold(Bodies(bodies_together(100)), client)
     frames: TracebackType | None = refused.tb
     held = 0
     while frames is not None:
@@ -121,7 +125,7 @@ async def test_a_refused_body_is_let_go_though_its_error_is_kept() -> None:
 async def test_a_body_is_passed_on_whole_once_and_then_forgotten() -> None:
     client = Client(b"ab", b"cd")
     client.goes_on.set()
-    async with Bodies(100).reading(NONE, client.receive, LIMIT) as body:
+    async with Bodies(bodies_together(100)).reading(NONE, client.receive, LIMIT) as body:
         assert await body.replay() == {"type": "http.request", "body": b"abcd", "more_body": False}
         client.leaves = True
         assert await body.replay() == {"type": "http.disconnect"}

@@ -13,8 +13,12 @@ from sqlalchemy import event
 from starlette.types import Message, Receive, Scope, Send
 
 from counterpose_core.errors import RateLimited
-from counterpose_gateway.http.in_flight import UNKNOWN_BODIES_OF_ONE, InFlight, Room, Turns
+from counterpose_gateway.access.key_ring import Holder
+from counterpose_gateway.http.bounds import UNKNOWN_BODIES_OF_ONE, Room
+from counterpose_gateway.http.in_flight import InFlight, Turns
+from counterpose_gateway.http.request_head import tell_caller
 from counterpose_gateway.progress import following
+from counterpose_gateway.settings import GatewaySettings
 from fakes.gateway import URL, FakeGateway, fake_gateway
 from fakes.ledgers import create_run
 from fakes.processes import poll_until
@@ -142,10 +146,12 @@ async def test_a_request_that_fails_or_is_cut_off_gives_its_place_back() -> None
     async def hang() -> None:
         await asyncio.Event().wait()
 
-    bounded = InFlight(app, room=Room(requests=1, listeners=1))
+    bounded = InFlight(app, room=Room(GatewaySettings(max_requests_in_flight=1, max_listeners=1)))
 
     async def ask(work: Callable[[], object], path: str = "/v1/runs") -> None:
-        await bounded({"type": "http", "path": path, "work": work}, _nothing, _nothing)  # type: ignore[arg-type]  # neither is called
+        scope: dict[str, Any] = {"type": "http", "path": path, "work": work}
+        tell_caller(scope, None)
+        await bounded(scope, _nothing, _nothing)  # type: ignore[arg-type]  # neither is called
 
     for _ in range(3):
         with pytest.raises(ValueError):
@@ -181,6 +187,27 @@ async def test_submissions_take_turns_in_their_order_and_hold_nothing_else() -> 
         await asyncio.sleep(0.001)
     await asyncio.gather(*submitted)
     assert working == [0, 1, 10, 11, 2, 3, 4]
+
+
+async def test_a_tenant_that_submits_much_leaves_others_their_turns() -> None:
+    working: list[int] = []
+    ends = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        working.append(scope["number"])
+        await ends.wait()
+
+    ask = asking(Turns(app, at_once=1, most=4, seconds=0.01))
+    much = [asyncio.create_task(ask(number, tenant="acme")) for number in range(20)]
+    await poll_until(lambda: len(working) == 3)
+    await asyncio.sleep(0.05)
+    assert working == [0, 1, 2], "three of four are all that a tenant may have begun"
+    few = [asyncio.create_task(ask(100 + number, tenant="globex")) for number in range(2)]
+    await poll_until(lambda: len(working) == 4)
+    assert working[3] == 100
+    ends.set()
+    await asyncio.gather(*much, *few)
+    assert working.index(101) <= 6, "then it is one of one tenant, one of the other"
 
 
 async def test_a_submission_takes_five_transactions_and_a_refused_one_none(gateway: FakeGateway) -> None:
@@ -235,8 +262,9 @@ async def test_a_submission_that_waits_for_a_service_lets_the_next_begin() -> No
 def asking(turns: Turns) -> Callable[..., Coroutine[None, None, None]]:
     """Return a function that sends a request of a number through the turns."""
 
-    async def ask(number: int, method: str = "POST", path: str = RUNS) -> None:
-        scope = {"type": "http", "method": method, "path": path, "number": number}
+    async def ask(number: int, method: str = "POST", path: str = RUNS, tenant: str | None = None) -> None:
+        scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "number": number}
+        tell_caller(scope, None if tenant is None else Holder("k", ("read", "write"), tenant))
         await turns(scope, _nothing, _nothing)  # type: ignore[arg-type]  # neither is called
 
     return ask

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from counterpose_gateway.http import connection
 from counterpose_gateway.http.answers import PIECE, Answers, in_pieces
+from counterpose_gateway.http.bounds import Shares
 from counterpose_http.problems import ProblemMiddleware
 from fakes.connections import Connection, connected
 from fakes.processes import poll_until
@@ -34,7 +35,8 @@ class Large:
 
 
 def serving(app: ASGIApp, most: int = 2 * SIZE, of_one: int = SIZE) -> ASGIApp:
-    return ProblemMiddleware(Answers(app, most=most, of_one=of_one), server="it")
+    unread = Shares("unread-bytes", most, of_one, "answers that nobody has read yet take all the room")
+    return ProblemMiddleware(Answers(app, unread=unread), server="it")
 
 
 async def answered(client: Connection) -> tuple[int, bytes]:

@@ -25,12 +25,13 @@ from counterpose_core.contract.webhooks import (
 from counterpose_core.errors import DatasetEmpty, NotFound, QuotaExceeded
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.outcomes import Failed
-from counterpose_gateway.webhooks.delivery import PAUSES, THREAD, Deliveries
+from counterpose_gateway.webhooks.delivery import AT_ONCE, OF_A_TENANT, PAUSES, THREAD, Deliveries
 from counterpose_gateway.webhooks.target import Target
 from fakes import mortal_delivery
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, create_run, done, finish_all, lease, new_ledger
 from fakes.mortal_delivery import no_gate
+from fakes.processes import poll_until
 from fakes.webhook_receiver import WebhookReceiver, silence, status, webhook_receiver
 
 ADDRESS = "https://hooks.example.com/a"
@@ -297,3 +298,25 @@ def test_a_gateway_that_stops_does_not_wait_for_a_silent_target(tmp_path: Path) 
         if thread.name == THREAD:
             thread.join(100)
     ledger.close()
+
+
+def test_a_tenant_of_silent_targets_leaves_threads_to_others(tmp_path: Path) -> None:
+    ours = new_ledger(tmp_path)
+    theirs = ours.of("acme")
+    with webhook_receiver(silence) as silent, webhook_receiver(status(200)) as receiver:
+        slow = hook(theirs, url=silent.url)
+        for _ in range(AT_ONCE + 2):
+            create_run(theirs, sources=0)
+        webhook = hook(ours, url=receiver.url)
+        create_run(ours, sources=0)
+
+        async def deliver() -> None:
+            target = Target(private=True, seconds=250.0)
+            keeping = asyncio.create_task(Deliveries(ours.webhooks, target, no_gate).keep())
+            await poll_until(lambda: told(ours, webhook)[0].state == "delivered")
+            keeping.cancel()
+
+        asyncio.run(deliver())
+        attempts = [each.attempts for each in told(theirs, slow)]
+    ours.close()
+    assert sum(attempts) == OF_A_TENANT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,8 +12,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from counterpose_core.contract.datasets import SourceUpload
+from counterpose_core.errors import PayloadTooLarge
 from counterpose_core.images.codecs import encode_raw, pixel_count
-from counterpose_gateway.images.pixels import SMALL, PixelRoom
+from counterpose_gateway.images import pixels
+from counterpose_gateway.images.pixels import SMALL, PixelRoom, require_few_pixels
 
 
 def picture(side: int, form: str = "WEBP") -> bytes:
@@ -71,3 +75,24 @@ def test_who_holds_an_image_waits_for_no_second_one() -> None:
         assert read("first") == read("second") == LARGE
         assert room.now == 4_500_000
     assert room.now == 0
+
+
+def upload(data: bytes, mask: bytes | None = None) -> SourceUpload:
+    masked = None if mask is None else base64.b64encode(mask).decode()
+    return SourceUpload(
+        filename="a.png", label="sled", content_base64=base64.b64encode(data).decode(), mask_base64=masked
+    )
+
+
+def test_the_images_of_a_request_have_so_many_pixels_together_and_one_may_have_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pixels, "MOST_OF_A_REQUEST", 5_000_000)
+    require_few_pixels([upload(LARGE)] * 2)
+    require_few_pixels([upload(picture(2500))])
+    require_few_pixels([upload(LARGE), upload(b"no image"), SourceUpload.model_construct(
+        filename="b.png", label="sled", content_base64="*", mask_base64=None)])  # fmt: skip
+    with pytest.raises(PayloadTooLarge, match=r"first 3 images have 6,750,000 pixels.*5,000,000; send"):
+        require_few_pixels([upload(LARGE)] * 3)
+    with pytest.raises(PayloadTooLarge, match="first 2 images have 6,750,000"):
+        require_few_pixels([upload(LARGE, mask=LARGE), upload(LARGE)])

@@ -11,10 +11,13 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from counterpose_gateway.http import connection as protocol
-from counterpose_gateway.http.in_flight import InFlight, Room
+from counterpose_gateway.http.bounds import Room
+from counterpose_gateway.http.in_flight import InFlight
+from counterpose_gateway.settings import GatewaySettings
 from counterpose_http.problems import ProblemMiddleware
 from fakes.connections import Connection, connected
 
+ONE = GatewaySettings(max_requests_in_flight=1, max_listeners=1)
 POST = b'POST /v1/runs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 11\r\n%b\r\n{"seed": 12}'[:-1]
 
 
@@ -23,7 +26,7 @@ class Refused:
 
     def __init__(self) -> None:
         self.methods: list[str] = []
-        self.room = Room(requests=1, listeners=1, turned_away=self.methods.append)
+        self.room = Room(ONE, turned_away=self.methods.append)
 
 
 @asynccontextmanager

@@ -26,7 +26,7 @@ def message(url: str) -> LeasedDelivery:
     body = json.dumps({"type": "run.completed"})
     return LeasedDelivery(
         id=1, message="msg_1", event="run.completed", run_id="a" * 32, body=body, attempts=1, fence=1,
-        url=url, secret=SECRET,
+        url=url, tenant="default", secret=SECRET,
     )  # fmt: skip
 
 

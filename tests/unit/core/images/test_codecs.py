@@ -312,3 +312,20 @@ def test_a_decoded_raw_image_is_writable() -> None:
     pixels = decode_image(encode_raw(noise()))
     pixels[0, 0] = 0
     assert pixels[0, 0].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "LA", "RGBA", "P", "I;16", "1"])
+def test_an_image_of_many_rows_is_decoded_as_one_of_few(mode: str) -> None:
+    rows = np.random.default_rng(3).integers(0, 256, (600, 9, 4), dtype=np.uint8)
+    if mode == "I;16":
+        whole = Image.fromarray(rows[:, :, 0].astype(np.uint16) * 257)
+    else:
+        whole = Image.fromarray(rows).convert(mode)
+
+    def decoded(image: Image.Image) -> Pixels:
+        written = io.BytesIO()
+        image.save(written, "PNG", **({"transparency": 3} if mode == "P" else {}))
+        return decode_image(written.getvalue())
+
+    parts = [decoded(whole.crop((0, top, 9, top + 50))) for top in range(0, 600, 50)]
+    np.testing.assert_array_equal(decoded(whole), np.concatenate(parts))

@@ -24,8 +24,9 @@ def stored_file(folder: Path, ref: str) -> Path:
 
 @pytest.mark.parametrize(
     "pixels",
-    [NOISE, FLAT, NOISE[:1, :1], np.zeros((1, 20_000, 3), np.uint8), np.zeros((17_000, 2, 3), np.uint8)],
-    ids=["noise", "one colour", "one pixel", "too wide for WebP", "too high for WebP"],
+    [NOISE, FLAT, NOISE[:1, :1], np.zeros((1, 20_000, 3), np.uint8), np.zeros((17_000, 2, 3), np.uint8),
+     np.zeros((2500, 2500, 3), np.uint8)],
+    ids=["noise", "one colour", "one pixel", "too wide for WebP", "too high for WebP", "too much for WebP"],
 )  # fmt: skip
 def test_a_packed_image_is_read_back_as_the_raw_form_that_names_it(tmp_path: Path, pixels: Pixels) -> None:
     store, raw, packed = BlobStore(str(tmp_path)), encode_raw(pixels), pack(pixels)
@@ -38,6 +39,11 @@ def test_an_image_of_one_colour_is_stored_in_a_thousandth_of_its_raw_bytes(tmp_p
     store, packed = BlobStore(str(tmp_path)), pack(FLAT)
     store.put_packed(packed)
     assert stored_file(tmp_path, packed.ref).stat().st_size == len(packed.data) < FLAT.nbytes / 1000
+
+
+def test_what_webp_would_take_much_memory_for_is_a_png() -> None:
+    forms = [pack(np.zeros((height, 2500, 3), np.uint8)).data[:4] for height in (2400, 2401)]
+    assert forms == [b"RIFF", b"\x89PNG"]
 
 
 def test_noise_is_stored_in_hardly_more_than_its_raw_bytes() -> None:

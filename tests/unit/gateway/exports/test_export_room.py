@@ -9,7 +9,7 @@ import pytest
 
 from counterpose_core.errors import DatasetEmpty, RateLimited
 from counterpose_gateway.exports.export import archived
-from counterpose_gateway.http.in_flight import exports_at_once
+from counterpose_gateway.http.bounds import exports_at_once
 
 
 def test_few_copies_are_on_the_disk_at_once_and_each_goes_with_its_reader() -> None:
