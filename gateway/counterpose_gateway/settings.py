@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -110,9 +111,11 @@ class GatewaySettings(BaseModel):
     refused_keys_per_minute: int = Field(default=120, ge=0)
     """Requests without a valid API key that an address may make in a minute, to this process; then only
     holders that it has served go on from there. 0 for no limit."""
-    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    # Not even loopback: whoever is trusted says which address it has, so that nothing bounds its guesses.
+    trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks of proxies, separated by commas, whose `X-Forwarded-For` has the caller's
-    address; behind any other proxy all callers have the proxy's."""
+    address and whose `X-Forwarded-Proto` the page's scheme; behind any other proxy all callers have the
+    proxy's address."""
     # A SQLite ledger pages through so many in 50 ms, and the plan still fits into memory.
     max_items_per_run: int = Field(default=1_000_000, ge=1)
     """Most items that a run may plan."""
@@ -186,6 +189,12 @@ class GatewaySettings(BaseModel):
             )
         return self
 
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        # The server takes what is no address for a name that no caller has, without a word.
+        return tuple(str(_network(each.strip())) for each in value)
+
     @field_validator("clusters")
     @classmethod
     def _addresses(cls, value: dict[str, str]) -> dict[str, str]:
@@ -243,6 +252,16 @@ class GatewaySettings(BaseModel):
         if self.secret is not None:
             return self.secret.get_secret_value()
         return read_secret(self.secret_file)
+
+
+def _network(written: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(written)
+    except ValueError as error:
+        raise ValueError(
+            f"COUNTERPOSE_TRUSTED_PROXIES has {written!r}, which is neither an address nor a network such as "
+            "10.1.0.0/16"
+        ) from error
 
 
 _LISTS = ("admin_keys", "api_keys", "import_from", "ray_versions", "trusted_proxies")

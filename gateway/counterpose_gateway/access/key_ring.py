@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from counterpose_core.errors import Unauthorized
 from counterpose_gateway.records.access_keys import SCOPES, AccessKey, Scope, id_in
@@ -19,20 +19,46 @@ if TYPE_CHECKING:
     from counterpose_gateway.ledger.access import Access
 
 KNOWN_SECONDS = 3.0
-"""For so long a key is not looked up again: a revoked one opens the gateway that much longer."""
+"""For so long a key or a session is not looked up again: one that has ended opens that much longer."""
 MOST_KNOWN = 1024
 """Ids that are remembered, those of no key too, so that guessing costs little memory."""
 OF_SETTINGS = "settings"
 """The holder of a key of the settings, in the log; it has every scope."""
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class Holder:
-    """Who calls: the id of a key, or ``settings``, what it may do, and whose objects it sees."""
+    """Who calls: the id of a key, or ``settings``, what it may do, and whose objects it sees.
+
+    ``session``: the number of the browser's session that stands for the key; None where the key itself came.
+    """
 
     id: str
     scopes: tuple[Scope, ...] = SCOPES
     tenant: str = DEFAULT_TENANT
+    session: str | None = None
+
+
+class _Memory(Generic[T]):
+    """What the ledger says of an id, remembered for some seconds."""
+
+    def __init__(self, ask: Callable[[str], T], clock: Callable[[], float]) -> None:
+        self._ask, self._clock = ask, clock
+        self._known: OrderedDict[str, tuple[float, T]] = OrderedDict()
+
+    async def of(self, name: str) -> T:
+        if name not in self._known or self._clock() - self._known[name][0] > KNOWN_SECONDS:
+            self.note(name, await asyncio.to_thread(self._ask, name))
+        return self._known[name][1]
+
+    def note(self, name: str, value: T) -> None:
+        self._known[name] = self._clock(), value
+        self._known.move_to_end(name)
+        while len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
 
 
 class KeyRing:
@@ -42,7 +68,8 @@ class KeyRing:
         self, own: Sequence[bytes], access: Access | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._own, self._access, self._clock = own, access, clock
-        self._known: OrderedDict[str, tuple[float, AccessKey | None]] = OrderedDict()
+        self._keys = None if access is None else _Memory(access.key, clock)
+        self._sessions = None if access is None else _Memory(access.has_ended, clock)
         self._asked, self._any = float("-inf"), False
 
     async def wants_key(self) -> bool:
@@ -84,16 +111,17 @@ class KeyRing:
         return Holder(key.id, key.scopes, key.tenant)
 
     async def _found(self, key_id: str) -> AccessKey | None:
-        if self._access is None:
-            return None
-        at, key = self._known.get(key_id, (float("-inf"), None))
-        if self._clock() - at > KNOWN_SECONDS:
-            key = await asyncio.to_thread(self._access.key, key_id)
-            self._known[key_id] = self._clock(), key
-            self._known.move_to_end(key_id)
-            while len(self._known) > MOST_KNOWN:
-                self._known.popitem(last=False)
-        return key
+        return None if self._keys is None else await self._keys.of(key_id)
+
+    async def has_ended(self, session: str) -> bool:
+        """Whether a browser's session, by its number, was signed out at any gateway."""
+        return self._sessions is not None and await self._sessions.of(session)
+
+    async def end(self, session: str) -> None:
+        """Sign a browser's session out; the other gateways know it as soon as they ask again."""
+        if self._access is not None and self._sessions is not None:
+            await asyncio.to_thread(self._access.end_session, session)
+            self._sessions.note(session, True)
 
 
 def _now() -> dt.datetime:

@@ -2,8 +2,6 @@
 
 Uvicorn reads headers of any size and waits for them for ever, before any application can look at the key.
 
-A deadline for request headers: uvicorn alone would wait for a slow client without limit.
-
 Head and body of a short answer in one write: uvicorn sends each by itself.
 
 Requests that find no room are answered by the connection's protocol, before a task is made for them.
@@ -28,6 +26,7 @@ from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER
 from counterpose_core.errors import CounterposeError, HeadersTooLarge, MalformedRequest, RequestTimeout
 from counterpose_gateway.http.bounds import Room, Shares
 from counterpose_gateway.http.in_flight import bound_of
+from counterpose_gateway.http.request_head import require_plain
 from counterpose_http.problems import RETRY_AFTER_SECONDS
 
 _NO_ID = b"0" * 32
@@ -107,6 +106,12 @@ def _document(bound: Shares) -> bytes:
 LINGER_SECONDS = 2.0
 """Seconds for which a refused client may go on sending: its answer is lost if we close on unread bytes."""
 
+PIECE_BYTES = 1024
+"""So many bytes are parsed at a time: what a larger piece has beside a body would count as the body."""
+
+BYTES_OF_CHUNK = 8
+"""What a chunk takes on the line for each byte of its data, at most: one of a single byte has six."""
+
 
 @dataclass(frozen=True)
 class HeaderLimits:
@@ -126,10 +131,9 @@ def http_protocol(limits: HeaderLimits, room: Room | None = None) -> type[asynci
 
 class _BoundedHeaders(TurnsAway):
     limits = HeaderLimits()
-    # Bytes since a head or a part of a body was complete: of a head, a trailer or a chunk's extension.
+    # Bytes of a head or a trailer, or of chunks' sizes and extensions beyond what their data account for.
     _unparsed = _bytes = _fields = 0
-    _refusal: CounterposeError | None = None
-    _deaf = False
+    _has_head = _deaf = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Begin, with a transport that sends short answers in one write."""
@@ -140,17 +144,21 @@ class _BoundedHeaders(TurnsAway):
         if self._deaf:
             return
         self._unset_keepalive_if_required()
-        self._unparsed += len(data)
         try:
-            self.parser.feed_data(data)
-            # A header is reported when it is complete, and would be kept whole until then.
-            if self._unparsed > self.limits.most_bytes:
-                self.refuse(self._too_large())
+            for start in range(0, len(data), PIECE_BYTES):
+                piece = data[start : start + PIECE_BYTES]
+                self._unparsed += len(piece)
+                self.parser.feed_data(piece)
+                # A header is reported when it is complete, and would be kept whole until then.
+                if self._unparsed > self.limits.most_bytes:
+                    self.refuse(self._too_large())
+                    return
         except httptools.HttpParserUpgrade:
             # No route upgrades: the request is answered as if it had not asked, and then the connection ends.
             self._deaf, self.cycle.keep_alive = True, False
-        except httptools.HttpParserError:
-            self.refuse(self._refusal or MalformedRequest("what was sent is not HTTP/1.1; check the client"))
+        except httptools.HttpParserError as error:
+            not_http, ours = MalformedRequest("what was sent is not HTTP/1.1; check it"), error.__context__
+            self.refuse(ours if isinstance(ours, CounterposeError) else not_http)
 
     def refuse(self, error: CounterposeError) -> None:
         """Answer ``error`` unless a response has begun, read no more, and hang up soon."""
@@ -173,6 +181,7 @@ class _BoundedHeaders(TurnsAway):
         """Begin to count."""
         super().on_message_begin()
         self._bytes = self._fields = 0
+        self._has_head = False
 
     def on_url(self, url: bytes) -> None:
         """Count the request's target."""
@@ -180,26 +189,27 @@ class _BoundedHeaders(TurnsAway):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count one header."""
+        """Count one header; a trailer is none, or it would say what a proxy has not seen."""
         self._fields += 1
         self._count(len(name) + len(value))
-        super().on_header(name, value)
+        if not self._has_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Start the application."""
-        self._unparsed = 0
+        """Start the application, unless a proxy in front may have read the head otherwise."""
+        self._unparsed, self._has_head = 0, True
+        require_plain(self.url, self.headers, self.parser.get_http_version())
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Pass on a part of the body, which the application bounds."""
-        self._unparsed = 0
+        self._unparsed = max(self._unparsed - BYTES_OF_CHUNK * len(body), 0)
         super().on_body(body)
 
     def _count(self, more: int) -> None:
         self._bytes += more
         if self._bytes > self.limits.most_bytes or self._fields > self.limits.most_fields:
-            self._refusal = self._too_large()
-            raise self._refusal
+            raise self._too_large()
 
     def _too_large(self) -> HeadersTooLarge:
         limits = self.limits

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from counterpose_core.errors import (
     Forbidden,
     InvalidRequest,
+    MalformedRequest,
     PayloadTooLarge,
     SignedUrlRefused,
     Unauthorized,
@@ -40,7 +41,7 @@ from counterpose_gateway.http.request_head import (
     require_own_origin,
     tell_caller,
 )
-from counterpose_gateway.http.sessions import COOKIE, Sessions
+from counterpose_gateway.http.sessions import Sessions, cookies_of, number_of
 from counterpose_gateway.http.signed_urls import SignedUrls
 from counterpose_gateway.records.access_keys import AccessEntry
 from counterpose_gateway.settings import GatewaySettings
@@ -50,7 +51,7 @@ OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", SIGN_IN})
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 PAGES, STATIC = "/ui", "/ui/static/"
 SIGN_OUT = "/ui/logout"
-"""Changes nothing but the browser's own cookie."""
+"""Changes nothing but the browser's own session."""
 MOST_PATH = 500
 FORM = Limit(10_000, "fixed for forms")
 """A form of the pages has a name or a key in it, and nothing else."""
@@ -105,7 +106,7 @@ class Edge:
             self._limits.require_address(scope)
         holder = await self._caller(request, host, wants_key=wants_key)
         _require_each_once(request)
-        require_own_origin(request.method, request.headers, must_tell=COOKIE in request.cookies)
+        require_own_origin(request.method, request.headers, must_tell=bool(cookies_of(request)[1]))
         limit = FORM if is_page(request.url.path) else self._any_body
         known = holder is not None or not wants_key
         if not known and not signs_in and has_body(request.headers):
@@ -164,15 +165,30 @@ class Edge:
             raise
 
     async def _browser(self, request: Request) -> Holder | None:
-        """Return whose session the browser has, if any."""
-        session = request.cookies.get(COOKIE, "")
+        """Return whose session the browser has, if any.
+
+        Raises:
+            MalformedRequest: it sent two cookies of our name.
+        """
+        cookie, sent = cookies_of(request)
+        if len(sent) > 1:
+            raise MalformedRequest(
+                f"the browser sent {len(sent)} cookies {cookie.name!r}, of which another server has set one; "
+                "delete this host's cookies there, then sign in again"
+            )
+        holder = await self._of_session(sent[0]) if sent else None
+        if holder is None or holder.session is None or await self._ring.has_ended(holder.session):
+            return None
+        return holder
+
+    async def _of_session(self, session: str) -> Holder | None:
         if self._sessions.is_valid(session):
-            return Holder(OF_SETTINGS)
+            return Holder(OF_SETTINGS, session=number_of(session))
         key_id = self._sessions.key_id(session)
         key = None if key_id is None else await self._ring.holder_of_id(key_id)
         if key is None or not self._sessions.is_signed_by(key, session):
             return None
-        return Holder(key.id, key.scopes, key.tenant)
+        return Holder(key.id, key.scopes, key.tenant, number_of(session))
 
     async def _log(self, holder: Holder, request: Request, status: int) -> None:
         if self._note is not None and request.method not in SAFE_METHODS:

@@ -45,7 +45,11 @@ def _mega(number: int) -> str:
 
 
 LIMITS = (
-    Limit("MAX_HEADER_BYTES", "bytes of a request's line and headers", "431 `headers-too-large`"),
+    Limit(
+        "MAX_HEADER_BYTES",
+        "bytes of a request's line and headers, and of what the chunks of a body say beside their data",
+        "431 `headers-too-large`",
+    ),
     Limit("MAX_HEADERS", "number of headers", "431 `headers-too-large`"),
     Limit("MAX_BODY_BYTES", "bytes of one body", "413 `payload-too-large`"),
     Limit(

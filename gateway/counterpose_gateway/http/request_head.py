@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +22,9 @@ from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 # RFC 9110 and 3986, without the empty host and without the percent signs that no name on a network has.
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._~!$&'()*+,;=-]{1,255})(?::[0-9]{0,5})?")
+
+# In absolute form, as to a proxy: RFC 9112, section 3.2.2.
+_WHOLE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
 
 
 def host_of(headers: Headers) -> str:
@@ -40,6 +43,41 @@ def host_of(headers: Headers) -> str:
             f"the Host header {given[0][:100]!r} is not a host and a port; send these alone"
         )
     return name.strip("[]").lower()
+
+
+# A shift may be a whole prompt: it is the last part of its address.
+_FREE_PART = b"/shift-thresholds/"
+
+
+def require_plain(target: bytes, fields: Sequence[tuple[bytes, bytes]], version: str) -> None:
+    """Refuse a head that a proxy in front of us may read as that of another request, or of another body.
+
+    Raises:
+        MalformedRequest: the target names another host than the Host header, or has a slash that is
+            encoded; or the body is sent by anything but one ``Transfer-Encoding: chunked``.
+    """
+    values = [value for name, value in fields if name == b"host"]
+    whole = _WHOLE.match(target)
+    if not target.startswith((b"/", b"*")) and (
+        whole is None or [whole[1].lower()] != [*map(bytes.lower, values)]
+    ):
+        raise MalformedRequest(
+            f"the request's target is {_told(target)}, and not a path of the host that it names"
+        )
+    if b"%2f" in target.partition(b"?")[0].lower().partition(_FREE_PART)[0]:
+        raise MalformedRequest(
+            f"the path {_told(target)} has an encoded slash, and no address or name has one"
+        )
+    codings = [value for name, value in fields if name == b"transfer-encoding"]
+    if codings and (version == "1.0" or [*map(bytes.lower, codings)] != [b"chunked"]):
+        raise MalformedRequest(
+            f"the body is sent by {_told(b', '.join(codings))}; send it by one 'Transfer-Encoding: chunked' "
+            "of HTTP/1.1, or with its length"
+        )
+
+
+def _told(written: bytes) -> str:
+    return repr(written[:100].decode("latin-1"))
 
 
 def bearer(headers: Headers) -> str:
@@ -107,6 +145,7 @@ def is_own(origin: str, host: str) -> bool:
 
 
 _NAME = "counterpose.caller"
+_SESSION = "counterpose.session"
 
 
 @dataclass(frozen=True)
@@ -119,6 +158,7 @@ class Caller:
 
 def tell_caller(scope: MutableMapping[str, Any], holder: Holder | None) -> None:
     """Note who makes a request; None for a gateway that wants no key, or an address that needs none."""
+    scope[_SESSION] = None if holder is None else holder.session
     scope[_NAME] = Caller() if holder is None else Caller(holder.tenant, has_key=True)
 
 
@@ -127,3 +167,9 @@ def caller_in(scope: MutableMapping[str, Any]) -> Caller:
     caller = scope[_NAME]
     assert isinstance(caller, Caller)  # `tell_caller` put it there
     return caller
+
+
+def session_in(scope: Mapping[str, Any]) -> str | None:
+    """Return the number of the valid session that a request came with; None for any other."""
+    number: str | None = scope[_SESSION]
+    return number

@@ -4,19 +4,64 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import NamedTuple
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
 
 from counterpose_gateway.records.access_keys import AccessKey
 
-COOKIE = "counterpose_session"
+
+class SessionCookie(NamedTuple):
+    """How a browser keeps a session."""
+
+    name: str
+    path: str
+    is_secure: bool
+
+
+OF_HTTPS = SessionCookie("__Host-counterpose_session", "/", True)
+"""No other host and no page without TLS can set a cookie of this name; the prefix wants this path."""
+
 LIFETIME_SECONDS = 12 * 3600
 """A working day; after it the key is asked for again."""
 
 MOST_LETTERS = 200
 """Of a session: a cookie that is longer is none of ours."""
+
+_PORT = re.compile(r":([0-9]+)$")
+
+
+def cookie_without_tls(headers: Headers) -> SessionCookie:
+    """Return the cookie of a page without TLS: of the pages alone, and named after the port in its address.
+
+    Browsers send cookies to every port of a host: servers at two ports must not take each other's for theirs.
+    """
+    port = _PORT.search(headers.get("host", ""))
+    return SessionCookie(f"counterpose_session_{port[1] if port else 80}", "/ui", False)
+
+
+def cookies_of(request: Request) -> tuple[SessionCookie, list[str]]:
+    """Return the cookie that a session may come in, and all that the browser sent under its name.
+
+    More than one means nothing: one of them is another server's, and only the browser knows which.
+    """
+    # Not stripped of all spaces: those that browsers take for letters may hide a cookie that others can set.
+    parts = (
+        part.strip(" \t").partition("=")
+        for each in request.headers.getlist("cookie")
+        for part in each.split(";")
+    )
+    sent = [(name, value) for name, _, value in parts]
+    ways = [OF_HTTPS] if request.url.scheme == "https" else [OF_HTTPS, cookie_without_tls(request.headers)]
+    way = next((way for way in ways if any(name == way.name for name, _ in sent)), ways[-1])
+    return way, [value for name, value in sent if name == way.name]
+
 
 _SALT = b"counterpose browser session"
 
@@ -72,6 +117,11 @@ class Sessions:
     def _signing_keys(self) -> list[bytes]:
         # At the first use: 50 ms for a key, which a gateway that no browser opens need not spend.
         return [hashlib.scrypt(key, salt=_SALT, n=2**14, r=8, p=1) for key in self._keys]
+
+
+def number_of(session: str) -> str:
+    """Return what a valid session is remembered by once it was signed out; it opens nothing."""
+    return session.split(".")[1]
 
 
 def _of_ledger(key: AccessKey) -> bytes:

@@ -7,10 +7,14 @@ counts to the month before, whose count is still there, so nothing renews twice.
 from __future__ import annotations
 
 import datetime as dt
+import json
+import uuid
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from sqlalchemy import Connection, RowMapping, bindparam, delete, exists, func, insert, select, text, update
+from sqlalchemy.exc import IntegrityError
 
 from counterpose_core.contract.usage import Usage
 from counterpose_core.errors import NotFound
@@ -22,6 +26,11 @@ from counterpose_gateway.records.tenants import DEFAULT_TENANT, Allowance, Quota
 
 _keys = schema.access_keys.c
 _log = schema.access_log.c
+_once = schema.idempotency_keys.c
+_SIGN_OUT = "sign-out"
+_CLAIM = "quota "
+"""What is kept where keys of calls are, for a week at most: the numbers of sessions that were signed out, and
+what calls that are under way claim of a tenant's quota, images and seconds as JSON."""
 _LOGGED = ("holder", "method", "path", "status", "tenant")
 _quotas = schema.tenant_quotas.c
 _usage = schema.tenant_usage.c
@@ -83,6 +92,18 @@ class Access:
             for other in others:
                 connection.execute(insert(schema.access_keys).values(_row(other)))
 
+    def end_session(self, number: str) -> None:
+        """Remember that a browser's session was signed out, for longer than any lasts."""
+        row = {"scope": _SIGN_OUT, "key": number, "fingerprint": "", "claimed_at": self._session.lease_time()}
+        with suppress(IntegrityError), self._session.writing() as connection:
+            connection.execute(insert(schema.idempotency_keys).values(row))
+
+    def has_ended(self, number: str) -> bool:
+        """Whether a browser's session was signed out."""
+        query = select(exists().where(_once.scope == _SIGN_OUT, _once.key == number))
+        with self._session.reading() as connection:
+            return bool(connection.execute(query).scalar_one())
+
     def note(self, entry: AccessEntry) -> None:
         """Add an entry to the log; none is ever changed."""
         row = {
@@ -120,12 +141,41 @@ class Access:
         with self._session.reading() as connection:
             return allowance(connection, self._owner, self._session.clock())
 
-    def note_usage(self, images: int, gpu_seconds: float) -> None:
-        """Count what the tenant used without a run."""
+    def claim(self, images: int, seconds: float) -> str:
+        """Claim what a request may use at most, beside what others have claimed; `settle` takes it back.
+
+        ``seconds``: for which it may go on, and so the most GPU-seconds. A claim that is older is none.
+
+        Raises:
+            QuotaExceeded: too little is left.
+        """
+        owner, claim = self._owner, uuid.uuid4().hex
         with self._session.writing() as connection:
-            add_usage(
-                connection, self._owner, "", self._session.clock(), images=images, gpu_seconds=gpu_seconds
+            # One request after the other, on PostgreSQL too.
+            connection.execute(_QUOTA.with_for_update(), {"of_tenant": owner})
+            allowed = allowance(connection, owner, self._session.clock())
+            if allowed.most == Quota():
+                return claim
+            now = self._session.lease_time()
+            query = select(_once.fingerprint).where(
+                _once.scope == _CLAIM + owner, _once.claimed_at > now - seconds
             )
+            for other in connection.execute(query).scalars():
+                allowed = allowed.less(Used(*json.loads(other)))
+            if (refusal := allowed.refusal(images)) is not None:
+                raise refusal
+            mine = json.dumps((images, min(seconds, allowed.gpu_seconds_left)))
+            row = {"scope": _CLAIM + owner, "key": claim, "fingerprint": mine, "claimed_at": now}
+            connection.execute(insert(schema.idempotency_keys).values(row))
+        return claim
+
+    def settle(self, claim: str, used: Used) -> None:
+        """Count what the tenant used without a run, in the place of what it had claimed."""
+        mine = delete(schema.idempotency_keys).where(_once.scope == _CLAIM + self._owner, _once.key == claim)
+        with self._session.writing() as connection:
+            connection.execute(mine)
+            now = self._session.clock()
+            add_usage(connection, self._owner, "", now, images=used.images, gpu_seconds=used.gpu_seconds)
 
     def usage(self, stored_quota: int | None = None) -> Usage:
         """Return what the tenant has used this month and has stored, and what it may.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from counterpose_core.errors import InvalidRequest, QuotaExceeded
@@ -51,6 +52,16 @@ class Allowance:
     most: Quota
     used: Used
     renews_at: dt.datetime
+
+    @property
+    def gpu_seconds_left(self) -> float:
+        """Seconds that may still be used; infinite without a bound."""
+        return math.inf if self.most.gpu_seconds is None else self.most.gpu_seconds - self.used.gpu_seconds
+
+    def less(self, more: Used) -> Allowance:
+        """Return what is left once so much more was used."""
+        images, seconds = self.used.images + more.images, self.used.gpu_seconds + more.gpu_seconds
+        return replace(self, used=Used(images, seconds))
 
     def refusal(self, wanted: int = 0) -> QuotaExceeded | None:
         """Say why the tenant may not use ``wanted`` images more, or nothing more; None if it may."""

@@ -134,7 +134,7 @@ async def generate_images(run_id: RunId, body: ImagesCreate, context: Context) -
     room = body.n * 3 * context.suite.editor.resolution**2
     check = Quotas.of(context.settings).check_kept
     await asyncio.to_thread(context.ledger.blobs.reserve, room, check)
-    return await generate(run_id, body, context)
+    return await generate(run_id, body, context, seconds=context.settings.call_seconds)
 
 
 @router.post("/gates/freeze", tags=[_tag(GATE)])

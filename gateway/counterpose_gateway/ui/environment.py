@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from counterpose_core.contract import field_errors
 from counterpose_core.errors import CounterposeError, InvalidRequest, NotFound
-from counterpose_gateway.http.sessions import COOKIE
+from counterpose_gateway.http.sessions import cookies_of
 from counterpose_gateway.reports.environment import TEMPLATES as REPORT_TEMPLATES
 from counterpose_gateway.ui.shown_run import ITEM_STATES, STATES
 from counterpose_gateway.ui.static_content import static_addresses
@@ -76,7 +76,7 @@ def page(
     request: Request, template: str, *, status: int = 200, policy: str = PAGE_POLICY, **shown: Any
 ) -> HTMLResponse:
     """Answer a page, or a part of one, made of a template."""
-    about = {"signed_in": COOKIE in request.cookies, "path": request.url.path}
+    about = {"signed_in": bool(cookies_of(request)[1]), "path": request.url.path}
     html = TEMPLATES.get_template(template).render(about | shown)
     return HTMLResponse(html, status, {"content-security-policy": policy, **SENT_WITH_PAGES})
 

@@ -9,7 +9,14 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from counterpose_core.errors import Unauthorized
-from counterpose_gateway.http.sessions import COOKIE, LIFETIME_SECONDS
+from counterpose_gateway.http.request_head import session_in
+from counterpose_gateway.http.sessions import (
+    LIFETIME_SECONDS,
+    OF_HTTPS,
+    SessionCookie,
+    cookie_without_tls,
+    cookies_of,
+)
 from counterpose_gateway.routes.context import Context, GatewayContext
 from counterpose_gateway.ui.environment import Form, PageRoute, page
 
@@ -36,21 +43,26 @@ async def sign_in(request: Request, context: Context, form: Form) -> Response:
         return page(request, "login.html.j2", status=401, goal=goal, refused=True)
     answer = RedirectResponse(goal, 303)
     # Behind a proxy that ends TLS, only the browser's own word for this page has the scheme.
-    is_secure = "https" in (request.url.scheme, request.headers.get("origin", "").partition(":")[0])
-    # Of the pages alone: the browser never sends it to the API, which wants the key.
-    answer.set_cookie(
-        COOKIE, session, max_age=LIFETIME_SECONDS, path="/ui", secure=is_secure, httponly=True,
-        samesite="strict",
-    )  # fmt: skip
+    has_tls = "https" in (request.url.scheme, request.headers.get("origin", "").partition(":")[0])
+    _set(answer, OF_HTTPS if has_tls else cookie_without_tls(request.headers), session, LIFETIME_SECONDS)
     return answer
 
 
 @router.post("/logout")
-def sign_out() -> Response:
-    """Take the session away from this browser."""
+async def sign_out(request: Request, context: Context) -> Response:
+    """End the session at every gateway, whoever has a copy of it, and take it from this browser."""
+    if (session := session_in(request.scope)) is not None:
+        await context.ring.end(session)
     answer = RedirectResponse("/ui/login", 303)
-    answer.delete_cookie(COOKIE, path="/ui", httponly=True, samesite="strict")
+    _set(answer, cookies_of(request)[0], "", 0)
     return answer
+
+
+def _set(answer: Response, cookie: SessionCookie, session: str, seconds: int) -> None:
+    answer.set_cookie(
+        cookie.name, session, max_age=seconds, path=cookie.path, secure=cookie.is_secure, httponly=True,
+        samesite="strict",
+    )  # fmt: skip
 
 
 async def _session(context: GatewayContext, given: str) -> str | None:

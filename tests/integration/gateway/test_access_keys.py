@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import logging
+import sqlite3
+import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +18,7 @@ from counterpose_gateway.access import key_ring, key_watch
 from counterpose_gateway.access.key_ring import KeyRing
 from counterpose_gateway.http.bounds import Room
 from counterpose_gateway.http.request_head import SAFE_METHODS
+from counterpose_gateway.ledger.database import engine
 from counterpose_gateway.main import main
 from counterpose_gateway.records.access_keys import Scope
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
@@ -111,6 +116,32 @@ async def test_changes_are_logged_with_their_key_and_answer_and_looks_are_not(tm
         assert (oldest.holder, oldest.method, oldest.path) == (key_id, "POST", "/v1/datasets")
         assert (oldest.status, newest.status) == (made.status_code, missing.status_code)
         assert newest.path == "/v1/runs/none"
+
+
+@pytest.mark.fault("F22")
+async def test_a_change_behind_another_process_s_lock_is_refused_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.3)
+    async with fake_gateway(tmp_path) as gateway:
+        _, headers = given(gateway)
+        assert (await gateway.http.get("/v1/datasets", headers=headers)).status_code == 200
+        with closing(sqlite3.connect(tmp_path / "ledger.db")) as another:
+            another.execute("BEGIN IMMEDIATE")
+            began = time.monotonic()
+            found = problem(
+                await gateway.http.post("/v1/datasets", headers=headers, json={"name": "pets"}),
+                503,
+                "backend-unavailable",
+            )
+            # Once for the change, and once for its line in the log, after the answer.
+            assert time.monotonic() - began < 1.5
+            assert found.retryable
+            assert (await gateway.http.get("/v1/datasets", headers=headers)).status_code == 200
+        assert (
+            await gateway.http.post("/v1/datasets", headers=headers, json={"name": "pets"})
+        ).status_code == 201
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_a_key_and_its_session_open_the_objects_of_its_tenant(tmp_path: Path) -> None:

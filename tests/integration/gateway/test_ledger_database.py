@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -197,6 +198,33 @@ def test_writers_of_one_process_wait_for_each_other_without_sleeping(
     assert "a writer of this process has held it for 0.05 s" in refused.detail
     with opened.writing():
         pass
+    opened.close()
+
+
+@pytest.mark.fault("F22")
+@pytest.mark.parametrize("writers", [1, 3, 8])
+def test_writers_that_queue_behind_another_process_wait_no_longer_than_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writers: int
+) -> None:
+    assert engine.BUSY_SECONDS <= 5
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.6)
+    opened, another = Database(sqlite_url(tmp_path)), sqlite3.connect(tmp_path / "deep" / "ledger.db")
+    another.execute("BEGIN IMMEDIATE")
+
+    def refused(_: int) -> float:
+        asked = time.monotonic()
+        with pytest.raises(BackendUnavailable, match="lock"), opened.writing():
+            pass
+        return time.monotonic() - asked
+
+    with ThreadPoolExecutor(writers) as pool:
+        taken = list(pool.map(refused, range(writers)))
+    assert max(taken) < 1.0, taken
+    another.rollback()
+    # Who waits in vain is no less patient the next time.
+    with opened.reading() as connection:
+        assert connection.execute(text("PRAGMA busy_timeout")).scalar_one() == 600
+    another.close()
     opened.close()
 
 

@@ -47,7 +47,7 @@ def test_weak_server_defaults_are_overridden(postgres_server: PostgresServer, ur
     with opened.writing() as connection:
         assert setting(connection, "transaction_isolation") == "read committed"
         assert setting(connection, "synchronous_commit") == "on"
-        assert setting(connection, "lock_timeout") == "10s"
+        assert setting(connection, "lock_timeout") == "5s"
         assert setting(connection, "idle_in_transaction_session_timeout") == "1min"
     with opened.reading() as connection:
         assert setting(connection, "transaction_isolation") == "repeatable read"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import inspect
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -27,7 +29,7 @@ from counterpose_core.errors import (
 from counterpose_core.shift_benchmark.shift_thresholds import ShiftDecision
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.sources import NewSource
-from counterpose_gateway.records.tenants import DEFAULT_TENANT
+from counterpose_gateway.records.tenants import DEFAULT_TENANT, Quota, Used
 from fakes.ledgers import config, create_run, done, lease
 
 NEVER = "0" * 32
@@ -275,6 +277,34 @@ def test_a_blob_is_of_whoever_has_an_object_that_names_it(
     theirs.runs.delete(run_id)
     assert [letter for letter in "abcd" if theirs.blobs.holds(letter * 64)] == ["b", "c"]
     assert ours.blobs.holds("d" * 64)
+
+
+@pytest.mark.parametrize(
+    ("most", "served"), [(Quota(images=10), 1), (Quota(images=24), 3), (Quota(gpu_seconds=70.0), 2)]
+)
+def test_claims_at_once_are_no_more_than_a_tenant_has(
+    ours: Ledger, theirs: Ledger, ledger: Ledger, most: Quota, served: int
+) -> None:
+    ledger.access.set_quota(DEFAULT_TENANT, most)
+    together = threading.Barrier(8)
+
+    def claimed(_: int) -> str | None:
+        together.wait()
+        try:
+            return ours.access.claim(8, 60.0)
+        except QuotaExceeded:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        claims = [each for each in pool.map(claimed, range(8)) if each]
+    assert len(claims) == served
+    # Another tenant claims its own, and whoever settles makes room for one.
+    theirs.access.settle(theirs.access.claim(8, 60.0), Used(8, 1.0))
+    ours.access.settle(claims[0], Used())
+    ours.access.claim(8, 60.0)
+    with pytest.raises(QuotaExceeded):
+        ours.access.claim(8, 60.0)
+    assert (ours.access.usage().images, theirs.access.usage().images) == (0, 8)
 
 
 def test_a_quota_is_of_the_tenant(ours: Ledger, theirs: Ledger) -> None:

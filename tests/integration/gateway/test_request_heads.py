@@ -154,6 +154,142 @@ class Silent(asyncio.Transport):
         """Close."""
 
 
+POST = LINE.replace(b"GET", b"POST")
+CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.fault("B51")
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        b"1;x=" + b"a" * 30_000 + b"\r\nb\r\n0\r\n\r\n",
+        b"ea60\r\n" + b"b" * 60_000 + b"\r\n1;" + b"a" * 19_000 + b"\r\nb\r\n0\r\n\r\n",
+        b"1;" + b"a" * 11_000 + b"\r\nb\r\n1;" + b"a" * 11_000 + b"\r\nb\r\n0\r\n\r\n",
+        100 * (b"1;" + b"a" * 1_000 + b"\r\nb\r\n") + b"0\r\n\r\n",
+        b"1\r\nb\r\n0;" + b"a" * 19_000 + b"\r\n\r\n",
+        b"1\r\nb\r\n0\r\nx: " + b"a" * 17_000 + b"\r\n\r\n",
+    ],
+    ids=[
+        "one",
+        "behind much data",
+        "two that are too long together",
+        "a hundred",
+        "of the last chunk",
+        "a trailer",
+    ],
+)
+async def test_what_chunks_say_beside_their_data_is_bounded_as_headers_are(chunks: bytes) -> None:
+    async with connected(counting, LIMITS) as connection:
+        answer = await pour(connection, CHUNKED + chunks)
+    assert raw_refusal(answer, 431).code == "headers-too-large"
+
+
+async def test_bodies_in_many_small_chunks_arrive_whole() -> None:
+    for size, times in ((1, 100_000), (7, 10_000), (3_000, 300)):
+        chunk = b"%x\r\n" % size + b"b" * size + b"\r\n"
+        async with connected(counting, LIMITS) as (reader, writer):
+            for _ in range(2):
+                writer.write(CHUNKED + times * chunk + b"0\r\nx: y\r\n\r\n")
+                assert (await reader.readuntil(b"[%d]" % (size * times))).startswith(b"HTTP/1.1 200 ")
+
+
+CODINGS = {
+    "two lines": b"transfer-encoding: identity\r\ntransfer-encoding: chunked",
+    "two lines of the same": b"transfer-encoding: chunked\r\ntransfer-encoding: chunked",
+    "two lines, chunked first": b"transfer-encoding: chunked\r\ntransfer-encoding: identity",
+    "a coding before": b"transfer-encoding: gzip, chunked",
+    "a coding that is none": b"transfer-encoding: xchunked",
+    "chunked twice": b"transfer-encoding: chunked, chunked",
+    "a quoted one": b'transfer-encoding: "chunked"',
+    "a vertical tab": b"transfer-encoding: \x0bchunked",
+    "a space before the colon": b"transfer-encoding : chunked",
+    "a folded line": b"transfer-encoding:\r\n chunked",
+    "a length beside": b"content-length: 4\r\ntransfer-encoding: chunked",
+    "two lengths of the same": b"content-length: 4\r\ncontent-length: 4",
+    "a list of lengths": b"content-length: 4, 4",
+}
+
+
+@pytest.mark.fault("B51")
+@pytest.mark.parametrize("coding", CODINGS)
+async def test_a_body_whose_end_another_server_may_see_elsewhere_is_refused(coding: str) -> None:
+    async with connected(waiting, LIMITS) as connection:
+        answer = await pour(connection, POST + CODINGS[coding] + b"\r\n\r\n1\r\nb\r\n0\r\n\r\n")
+    assert raw_refusal(answer, 400).code == "malformed-request"
+
+
+@pytest.mark.fault("B51")
+async def test_chunks_of_an_older_http_are_refused() -> None:
+    async with connected(waiting, LIMITS) as connection:
+        answer = await pour(connection, CHUNKED.replace(b"/1.1", b"/1.0") + b"1\r\nb\r\n0\r\n\r\n")
+    assert raw_refusal(answer, 400).code == "malformed-request"
+
+
+TARGETS = {
+    "an encoded slash": b"/v1%2fruns",
+    "in capitals": b"/v1%2Fruns",
+    "in front": b"/%2fv1/runs",
+    "of a page": b"/ui%2flogin",
+    "of health": b"/healthz%2f",
+    "before a shift": b"/v1/runs/a%2fb/shift-thresholds/c",
+    "another host": b"http://evil.example/v1/runs",
+    "another port": b"http://localhost:81/v1/runs",
+    "a user": b"http://localhost@evil.example/v1/runs",
+    "our host as a user's": b"http://evil.example@localhost/v1/runs",
+    "another scheme": b"ftp://localhost/v1/runs",
+    "no host": b"http:///v1/runs",
+    "a host alone": b"http://evil.example",
+    "another host and a query": b"http://evil.example?localhost",
+}
+
+
+@pytest.mark.fault("B51")
+@pytest.mark.parametrize("target", TARGETS)
+async def test_a_target_that_a_proxy_may_take_for_another_is_refused(target: str) -> None:
+    async with connected(unreached, LIMITS) as connection:
+        answer = await pour(connection, LINE.replace(b"/healthz", TARGETS[target]) + b"\r\n")
+    assert raw_refusal(answer, 400).code == "malformed-request"
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        (b"/v1/runs/a/shift-thresholds/snow%2Fice%3F", "/v1/runs/a/shift-thresholds/snow/ice?"),
+        (b"/v1/datasets/a%20b?x=%2f", "/v1/datasets/a b"),
+        (b"http://localhost/v1/runs", "/v1/runs"),
+        (b"HTTP://LOCALHOST/v1/runs", "/v1/runs"),
+    ],
+)
+async def test_a_target_that_is_read_one_way_is_served(target: bytes, path: str) -> None:
+    seen: list[str] = []
+
+    async def noting(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope["path"])
+        await counting(scope, receive, send)
+
+    async with connected(noting, LIMITS) as (reader, writer):
+        writer.write(LINE.replace(b"/healthz", target) + b"\r\n")
+        await reader.readuntil(b"[0]")
+    assert seen == [path]
+
+
+@pytest.mark.fault("B51", "T5")
+@pytest.mark.parametrize(
+    "trailer", [b"authorization: Bearer k", b"host: evil.example", b"cookie: a=b", b"x-request-id: z"]
+)
+async def test_a_trailer_is_no_header(trailer: bytes) -> None:
+    seen: list[list[bytes]] = []
+
+    async def noting(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append([name for name, _ in scope["headers"]])
+        await counting(scope, receive, send)
+
+    async with connected(noting, LIMITS) as (reader, writer):
+        writer.write(CHUNKED + b"1\r\nb\r\n0\r\n" + trailer + b"\r\n\r\n")
+        await reader.readuntil(b"[1]")
+    assert seen == [[b"host", b"transfer-encoding"]]
+
+
 HOSTS = {
     "an open bracket": "[::1",
     "no address in brackets": "[localhost]",

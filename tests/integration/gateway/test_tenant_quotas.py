@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import itertools
 import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from counterpose_core.contract.editor import GenerateRequest, GenerateResponse
+from counterpose_core.contract.usage import Usage
+from counterpose_core.errors import BackendUnavailable
 from counterpose_core.types import Cost
+from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.main import main
 from counterpose_gateway.records.tenants import Quota
+from counterpose_gateway.services.ports import Services
 from fakes import ports
 from fakes.access_keys import new_access_key
-from fakes.benchmarks import benchmark_services, uploaded
+from fakes.benchmarks import TokenEditor, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledger_audit import violated, violated_totals
 from fakes.ledgers import Clock
 from fakes.problems import problem
-from fakes.world import CLASSES
+from fakes.world import CLASSES, FakeWorld
 
 RUNS = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3}
@@ -134,6 +142,137 @@ async def test_images_that_are_made_without_a_run_count_and_are_refused_alike(tm
         gateway.ledger.access.set_quota("default", Quota(images=before + 5))
         found = problem(await gateway.http.post(generate, json=asked), 429, "quota-exceeded")
         assert "asks for up to 3 more" in str(found.detail)
+
+
+class SlowEditor(TokenEditor):
+    """Draws when it is let, and says that each call took some seconds of a GPU."""
+
+    def __init__(self, world: FakeWorld, seconds: float) -> None:
+        super().__init__(world)
+        self.begun, self.may_draw, self.fails, self._cost = 0, asyncio.Event(), False, Cost(seconds=seconds)
+
+    async def generate(self, request: GenerateRequest) -> GenerateResponse:
+        """Wait, then draw or fail."""
+        self.begun += 1
+        await self.may_draw.wait()
+        if self.fails:
+            raise BackendUnavailable("the editor has gone")
+        return (await super().generate(request)).model_copy(update={"cost": self._cost})
+
+
+@dataclass
+class Drawing:
+    """Two gateways on one ledger, whose editor waits."""
+
+    one: FakeGateway
+    other: FakeGateway
+    editor: SlowEditor
+    path: str
+
+    async def ask(self, requests: int, images: int) -> list[asyncio.Task[int]]:
+        """Begin so many requests in turn at the two gateways; return when all are answered or wait."""
+        tasks = [
+            asyncio.create_task(self._asked(gateway, images, seed))
+            for seed, gateway in zip(range(requests), itertools.cycle((self.one, self.other)))
+        ]
+        while self.editor.begun + sum(task.done() for task in tasks) < requests:  # noqa: ASYNC110  # many tell
+            await asyncio.sleep(0.02)
+        return tasks
+
+    async def _asked(self, gateway: FakeGateway, images: int, seed: int) -> int:
+        asked = {"class_name": CLASSES[0], "n": images, "seed": seed, "by_name": True}
+        return (await gateway.http.post(self.path, json=asked)).status_code
+
+    def usage(self) -> Usage:
+        return self.one.ledger.access.usage()
+
+
+@pytest.fixture
+async def drawing(tmp_path: Path, clock: Clock) -> AsyncIterator[Drawing]:
+    """Two gateways whose editor takes 4 GPU-seconds a call."""
+    editors: list[SlowEditor] = []
+
+    def slow(world: FakeWorld) -> Services:
+        editors.append(SlowEditor(world, 4.0))
+        return benchmark_services(world, editor=editors[0])
+
+    async with fake_gateway(tmp_path, clock, ports=slow, call_seconds=60.0) as one:
+        interface = await uploaded(one, 2)
+        ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}", clock=clock)
+        async with fake_gateway(tmp_path, clock, ports=slow, call_seconds=60.0, ledger=ledger) as other:
+            yield Drawing(one, other, editors[0], f"/v1/runs/{interface}/generate")
+
+
+@pytest.mark.fault("B39")
+@pytest.mark.parametrize(
+    ("most", "images", "served", "used"),
+    [
+        (Quota(images=10), 8, 1, (8, 4.0)),
+        (Quota(images=12), 3, 4, (12, 16.0)),
+        # A call may take 60 s: what is left is one's, whatever it will take.
+        (Quota(gpu_seconds=1.0), 1, 1, (1, 4.0)),
+        (Quota(gpu_seconds=130.0), 1, 3, (3, 12.0)),
+        (Quota(images=100, gpu_seconds=61.0), 2, 2, (4, 8.0)),
+        (Quota(), 1, 12, (12, 48.0)),
+    ],
+    ids=["images", "images to the last", "a second", "some seconds", "both", "no quota"],
+)
+async def test_requests_at_once_overdraw_a_quota_by_one_of_them_at_most(
+    drawing: Drawing, most: Quota, images: int, served: int, used: tuple[int, float]
+) -> None:
+    before = drawing.usage()
+    bound = Quota(
+        None if most.images is None else before.images + most.images,
+        None if most.gpu_seconds is None else before.gpu_seconds + most.gpu_seconds,
+    )
+    drawing.one.ledger.access.set_quota("default", bound)
+    asked = await drawing.ask(12, images)
+    # What is claimed is not told as used.
+    assert drawing.usage().images == before.images
+    drawing.editor.may_draw.set()
+    assert sorted(await asyncio.gather(*asked)) == [200] * served + [429] * (12 - served)
+    after = drawing.usage()
+    assert (after.images - before.images, after.gpu_seconds - before.gpu_seconds) == pytest.approx(used)
+
+
+async def test_what_a_request_claimed_and_did_not_use_is_there_again(drawing: Drawing, clock: Clock) -> None:
+    access = drawing.one.ledger.access
+    access.set_quota("default", Quota(images=drawing.usage().images + 4, gpu_seconds=1e6))
+    editor = drawing.editor
+    editor.may_draw.set()
+    for failing in (True, False):
+        editor.fails, editor.begun = failing, 0
+        assert await asyncio.gather(*await drawing.ask(1, 4)) == [503 if failing else 200]
+    access.set_quota("default", Quota(images=drawing.usage().images + 4))
+    # A gateway that was killed settles nothing; its claim ends when its call would have.
+    editor.may_draw.clear()
+    editor.begun, claimed = 0, access.claim(4, 60.0)
+    assert await asyncio.gather(*await drawing.ask(1, 4)) == [429]
+    clock.now += 61
+    editor.may_draw.set()
+    assert await asyncio.gather(*await drawing.ask(1, 4)) == [200]
+    assert claimed
+
+
+async def test_a_request_that_goes_over_the_end_of_a_month_counts_to_the_next(
+    drawing: Drawing, clock: Clock
+) -> None:
+    clock.now = MONTH_END
+    drawing.one.ledger.access.set_quota("default", Quota(images=drawing.usage().images + 5))
+    asked = await drawing.ask(2, 5)
+    clock.now += HOUR
+    drawing.editor.may_draw.set()
+    assert sorted(await asyncio.gather(*asked)) == [200, 429]
+    assert (drawing.usage().month, drawing.usage().images) == ("2026-12", 5)
+
+
+async def test_what_requests_claim_ends_no_run(drawing: Drawing) -> None:
+    ledger = drawing.one.ledger
+    ledger.access.set_quota("default", Quota(gpu_seconds=drawing.usage().gpu_seconds + 50.0))
+    asked = await drawing.ask(1, 1)
+    refused = ledger.access.allowance().refusal()
+    drawing.editor.may_draw.set()
+    assert (refused, await asyncio.gather(*asked)) == (None, [200])
 
 
 @pytest.mark.parametrize("kind", ["images", "gpu_seconds"])

@@ -25,12 +25,22 @@ class Book:
 
     def __init__(self, *keys: AccessKey) -> None:
         self.keys = {key.id: key for key in keys}
+        self.ended = set[str]()
         self.looks = 0
 
     def key(self, key_id: str) -> AccessKey | None:
         """Return a key."""
         self.looks += 1
         return self.keys.get(key_id)
+
+    def has_ended(self, session: str) -> bool:
+        """Whether a session was signed out."""
+        self.looks += 1
+        return session in self.ended
+
+    def end_session(self, session: str) -> None:
+        """Sign one out."""
+        self.ended.add(session)
 
     def has_keys(self) -> bool:
         """Whether there is one."""
@@ -114,6 +124,21 @@ async def test_guessed_ids_are_forgotten() -> None:
             await ring.holder(f"cp_{number:016x}_{'a' * 43}")
     await ring.holder(whole)
     assert book.looks == MOST_KNOWN + 2
+
+
+async def test_a_session_that_was_signed_out_is_known_here_at_once_and_elsewhere_soon() -> None:
+    book, clock = Book(), Clock()
+    here, elsewhere = (KeyRing([], cast(Access, book), clock) for _ in range(2))
+    assert [await ring.has_ended("s") for ring in (here, elsewhere, here, elsewhere)] == [False] * 4
+    assert book.looks == 2
+    await here.end("s")
+    assert [await ring.has_ended("s") for ring in (here, elsewhere)] == [True, False]
+    clock.now += KNOWN_SECONDS + 0.1
+    assert (await elsewhere.has_ended("s"), await elsewhere.has_ended("t")) == (True, False)
+    assert KNOWN_SECONDS < 5
+    without_ledger = KeyRing([b"own"])
+    await without_ledger.end("s")
+    assert not await without_ledger.has_ended("s")
 
 
 async def test_callers_need_a_key_as_soon_as_one_was_made() -> None:

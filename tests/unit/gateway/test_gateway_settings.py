@@ -122,3 +122,13 @@ def test_a_missing_secret_is_reported_with_a_remedy(tmp_path: Path) -> None:
 def test_settings_are_immutable() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         GatewaySettings().port = 1  # type: ignore[misc]  # the assignment is what is tested
+
+
+@pytest.mark.parametrize(
+    "wrong", ["*", "10.0.0.5/8", "proxy.example", "10.0.0.0/8;10.1.0.0/16", "127.0.0.1:80", "127.1"]
+)
+def test_a_proxy_that_is_no_address_is_refused_instead_of_being_passed_over(wrong: str) -> None:
+    with pytest.raises(ValueError, match="COUNTERPOSE_TRUSTED_PROXIES has"):
+        settings_from({"COUNTERPOSE_TRUSTED_PROXIES": f"10.1.0.0/16,{wrong}"})
+    told = settings_from({"COUNTERPOSE_TRUSTED_PROXIES": "10.1.0.0/16, ::1"}).trusted_proxies
+    assert told == ("10.1.0.0/16", "::1/128")

@@ -7,6 +7,7 @@ import json
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from counterpose_gateway.ledger.tables.schema import metadata
 CHECK_SECONDS = 1.0
 """How long SQLite's file is looked through for damage as it is opened."""
 
-BUSY_SECONDS = 10.0
+BUSY_SECONDS = 5.0
 """How long a writer waits for SQLite's one lock or for a row's in PostgreSQL; transactions take 3 ms."""
 
 IDLE_SECONDS = 60.0
@@ -141,7 +142,12 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """Write all or nothing; on SQLite the write lock is taken at the start, not at the first write."""
         self._refuse_failed()
-        with self._translated(), self._turn(), self.engine.begin() as connection:
+        with (
+            self._translated(),
+            self._turn() as waited,
+            self.engine.connect() as connection,
+            connection.execution_options(counterpose_waited=waited).begin(),
+        ):
             yield connection
 
     @contextmanager
@@ -165,18 +171,19 @@ class Database:
             pooled.close()
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Wait for this process's other writers, as long as for another process's."""
+    def _turn(self) -> Iterator[float]:
+        """Wait for this process's other writers; yield the seconds that it took."""
         if not self.is_sqlite:
-            yield
+            yield 0.0
             return
+        asked = time.monotonic()
         # SQLite's own wait is a sleep of up to 100 ms, again and again: many writers would mostly sleep.
         if not self._writing.acquire(timeout=BUSY_SECONDS):
             raise BackendUnavailable(
                 f"the ledger is locked: a writer of this process has held it for {BUSY_SECONDS:g} s; retry"
             )
         try:
-            yield
+            yield time.monotonic() - asked
         finally:
             self._writing.release()
 
@@ -373,5 +380,20 @@ def _refuse_encoding(connection: Connection) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     # Two readers that become writers midway would each wait for the other, and one would fail.
-    read_only = connection.get_execution_options().get("counterpose_read_only", False)
-    connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+    options = connection.get_execution_options()
+    if options.get("counterpose_read_only", False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    if (waited := options.get("counterpose_waited", 0.0)) < 0.1:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        return
+    # This process's writers were waited for: both waits together take no longer than one.
+    connection.exec_driver_sql(_patience(BUSY_SECONDS - waited))
+    try:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    finally:
+        connection.exec_driver_sql(_patience(BUSY_SECONDS))
+
+
+def _patience(seconds: float) -> str:
+    return f"PRAGMA busy_timeout = {max(round(seconds * 1000), 0)}"

@@ -35,6 +35,7 @@ from counterpose_core.shift_benchmark.shifts import BASE, catalogue, shift_of
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.types import BlobRef, Cost
 from counterpose_gateway.records.items import LeasedItem
+from counterpose_gateway.records.tenants import Used
 from counterpose_gateway.runs.calls import Calls, own_cost
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.drops import Drops
@@ -151,8 +152,8 @@ async def embed(calls: Calls, images: Sequence[BlobRef]) -> Vectors:
     return np.stack(vectors)
 
 
-async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Images:
-    """Make the requested images in one call of the editor.
+async def generate(run_id: str, body: ImagesCreate, context: RunContext, *, seconds: float) -> Images:
+    """Make the requested images in one call of the editor, which takes ``seconds`` at most.
 
     Raises:
         NotFound: the interface does not exist.
@@ -161,9 +162,17 @@ async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Imag
         PromptTooLong: the shift does not fit the editor's text encoder.
         BackendError: the editor failed.
     """
-    allowance = await asyncio.to_thread(context.ledger.access.allowance)
-    if (refusal := allowance.refusal(body.n)) is not None:
-        raise refusal
+    access, used = context.ledger.access, Used()
+    claim = await asyncio.to_thread(access.claim, body.n, seconds)
+    try:
+        made = await _generated(run_id, body, context)
+        used = Used(len(made.images), made.cost.seconds)
+        return made
+    finally:
+        await asyncio.to_thread(access.settle, claim, used)
+
+
+async def _generated(run_id: str, body: ImagesCreate, context: RunContext) -> Images:
     config, token = await asyncio.to_thread(_class_of, context.ledger, run_id, body)
     shift = None if body.shift is None else shift_of(body.shift)
     prompt = class_prompt(catalogue().base if shift is None else shift.prompt, body.class_name, token)
@@ -173,7 +182,6 @@ async def generate(run_id: str, body: ImagesCreate, context: RunContext) -> Imag
     made = [allowed(outcome).image for outcome in answer.outcomes]
     # No run has them: without a note, nobody could look at them.
     await asyncio.to_thread(_keep, made, context)
-    await asyncio.to_thread(context.ledger.access.note_usage, len(made), answer.cost.seconds)
     return Images(
         images=[
             Image(
