@@ -105,10 +105,12 @@ def follow_up() -> int:
 def preview() -> list[int]:
     config = Named(resolved_config=a_config().model_dump(mode="json"))
     ledger = Named(
-        access=Named(allowance=lambda: Named(refusal=lambda _: None)), runs=Named(get=lambda *_: config)
+        access=Named(claim=lambda *_: None, settle=lambda *_: None), runs=Named(get=lambda *_: config)
     )
     body = ImagesCreate(class_name="plate", n=2, by_name=True, seed=SEED)
-    return asked_of(lambda: learning.generate("run", body, Named(ledger=ledger, services=SERVICES)))
+    return asked_of(
+        lambda: learning.generate("run", body, Named(ledger=ledger, services=SERVICES), seconds=1.0)
+    )
 
 
 def edits_of_captions() -> list[int]:
