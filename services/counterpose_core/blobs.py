@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,8 +130,10 @@ class BlobStore:
         if not (same and self._used(name)):
             self._write(name, found if same and found is not None else image.data)
 
-    def get(self, ref: str) -> bytes:
+    def get(self, ref: str, before: Callable[[bytes], object] | None = None) -> bytes:
         """Return the bytes named ``ref``; those of a packed image are its raw form.
+
+        ``before`` is given the bytes as they are stored before an image is unpacked, and may wait for room.
 
         Raises:
             ArtifactMissing: nothing is stored under ``ref``.
@@ -140,6 +142,8 @@ class BlobStore:
         data = self._folder.read(blob_name(ref)) if _DIGEST.fullmatch(ref) else None
         if data is None:
             raise no_blob(ref)
+        if before is not None:
+            before(data)
         # The digest is checked at every read, so that corrupt data never reaches a report.
         if digest(data) == ref:
             return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 import numpy as np
 
@@ -28,10 +29,12 @@ class FakeStore:
         """Keep the raw form."""
         self.blobs[image.ref] = unpack(image.data) or b""
 
-    def get(self, ref: str) -> bytes:
+    def get(self, ref: str, before: Callable[[bytes], object] | None = None) -> bytes:
         """Return the bytes of ``ref``."""
         if ref not in self.blobs:
             raise ArtifactMissing(f"no artifact is stored as {ref!r}")
+        if before is not None:
+            before(self.blobs[ref])
         return self.blobs[ref]
 
     def exists(self, ref: str) -> bool:

@@ -253,8 +253,8 @@ def register(
 
 def _sources(records: Iterable[Record], store: BlobStore) -> Iterator[NewSource]:
     for record in records:
-        data = store.get(record.image)
-        with PIXELS.held(data):
+        with PIXELS.reading(store.get) as read:
+            data = read(record.image)
             height, width, _ = decode_image(data).shape
         yield NewSource(
             image=record.image,

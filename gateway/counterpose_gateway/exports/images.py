@@ -14,7 +14,6 @@ from counterpose_gateway.exports.inventory import Inventory
 from counterpose_gateway.exports.records import KEPT, SOURCE_TYPES, Answer, Record, Source, columns
 from counterpose_gateway.images.png import RememberingStore, marked_png, synthetic_marks
 from counterpose_gateway.runs.context import Credentials
-from counterpose_gateway.runs.stores import Store
 
 Progress = Callable[[int, int], None]
 """Called after each image with the numbers of written and of all images; an exception ends the export."""
@@ -112,7 +111,7 @@ def _path(record: Record, inventory: Inventory, taken: Counter[str]) -> str:
 
 
 def _marked(
-    ref: str, row: dict[str, object], store: Store, record: Record, credentials: Credentials | None
+    ref: str, row: dict[str, object], store: RememberingStore, record: Record, credentials: Credentials | None
 ) -> bytes:
     # In ASCII, as some readers support nothing else in a text chunk.
     provenance = {"artifact": ref, "counterpose-provenance": json.dumps(row, allow_nan=False)}

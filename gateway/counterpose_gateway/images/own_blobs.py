@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from counterpose_core.blobs import BlobStore, no_blob
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from counterpose_gateway.ledger.blobs import Blobs
 
 
@@ -19,8 +21,8 @@ class OwnBlobs:
     def __init__(self, store: BlobStore, blobs: Blobs) -> None:
         self._store, self._blobs = store, blobs
 
-    def get(self, ref: str) -> bytes:
-        """Return the bytes named ``ref``.
+    def get(self, ref: str, before: Callable[[bytes], object] | None = None) -> bytes:
+        """Return the bytes named ``ref``; ``before`` as `BlobStore.get` has it.
 
         Raises:
             ArtifactMissing: nothing is stored under it, or it is another tenant's.
@@ -28,7 +30,7 @@ class OwnBlobs:
         """
         if not self._blobs.holds(ref):
             raise no_blob(ref)
-        return self._store.get(ref)
+        return self._store.get(ref, before)
 
     def recall(self, kind: str, key: str) -> str | None:
         """Return the blob remembered for ``key``, or None."""

@@ -9,6 +9,7 @@ import base64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Condition, Lock
+from typing import Protocol
 
 from counterpose_core.contract.datasets import SourceUpload
 from counterpose_core.errors import PayloadTooLarge
@@ -43,6 +44,14 @@ def require_few_pixels(uploads: Sequence[SourceUpload]) -> None:
                 f"the first {number + 1} images have {total:,} pixels, and those of one request may have "
                 f"{MOST_OF_A_REQUEST:,}; send fewer in a request"
             )
+
+
+class Get(Protocol):
+    """Reads a blob, as `counterpose_core.blobs.BlobStore.get` does."""
+
+    def __call__(self, ref: str, before: Callable[[bytes], object] | None = None, /) -> bytes:
+        """Return its bytes; ``before`` is given those that are stored before they are unpacked."""
+        ...
 
 
 class PixelRoom:
@@ -82,18 +91,16 @@ class PixelRoom:
                 self._changed.notify_all()
 
     @contextmanager
-    def reading(self, get: Callable[[str], bytes]) -> Iterator[Callable[[str], bytes]]:
-        """Return ``get`` with room for each image that it reads, until the block ends."""
+    def reading(self, get: Get) -> Iterator[Callable[[str], bytes]]:
+        """Return ``get`` with room for each image from before it is unpacked until the block ends."""
         with ExitStack() as held:
             first = [True]
 
-            def read(ref: str) -> bytes:
-                data = get(ref)
-                held.enter_context(self.held(data, waits=first[0]))
+            def hold(stored: bytes) -> None:
+                held.enter_context(self.held(stored, waits=first[0]))
                 first[0] = False
-                return data
 
-            yield read
+            yield lambda ref: get(ref, hold)
 
 
 PIXELS = PixelRoom()

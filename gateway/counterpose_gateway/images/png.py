@@ -17,13 +17,20 @@ from counterpose_core.errors import (
 from counterpose_core.image_recipes import digest_of_pixels, shown_image
 from counterpose_core.images.codecs import XMP_KEYWORD, encode_png
 from counterpose_gateway.images.pixels import PIXELS
-from counterpose_gateway.runs.stores import Store
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger.datasets.datasets import Datasets
 
 
-class RememberingStore(Store, Protocol):
+class RoomyStore(Protocol):
+    """A store that tells what it has of an image before it unpacks it, so that it can be made to wait."""
+
+    def get(self, ref: str, before: Callable[[bytes], object] | None = None) -> bytes:
+        """Return the verified bytes named ``ref``; ``before`` is given those that are stored."""
+        ...
+
+
+class RememberingStore(RoomyStore, Protocol):
     """A store that also knows how images were made; `counterpose_core.blobs.BlobStore` is one.
 
     made_of_words = store.recall(GENERATED_KIND, ref) is not None
@@ -50,7 +57,9 @@ def png_of(ref: str, store: RememberingStore, sources: Datasets) -> bytes:
     return marked_png(ref, store, synthetic_marks(source_type, artifact=ref))
 
 
-def marked_png(ref: str, store: Store, marks: Mapping[str, str], pixel_digest: str | None = None) -> bytes:
+def marked_png(
+    ref: str, store: RoomyStore, marks: Mapping[str, str], pixel_digest: str | None = None
+) -> bytes:
     """Return the image ``ref``, stored or by its recipe, as PNG carrying ``marks``; raises as `png_of`.
 
     ``pixel_digest`` is of the pixels that a recipe made before; others are corrupt.

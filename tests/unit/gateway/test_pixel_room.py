@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from threading import Event
@@ -71,7 +72,14 @@ def test_who_holds_an_image_waits_for_no_second_one() -> None:
     room = PixelRoom(4_000_000)
     # Two that each read two would wait for each other for ever.
     with ExitStack() as held:
-        read = held.enter_context(room.reading(lambda ref: LARGE))
+
+        def stored(ref: str, before: Callable[[bytes], object] | None = None) -> bytes:
+            assert before is not None
+            before(LARGE)
+            assert room.now > 0, "there is room before the image is unpacked"
+            return LARGE
+
+        read = held.enter_context(room.reading(stored))
         assert read("first") == read("second") == LARGE
         assert room.now == 4_500_000
     assert room.now == 0
