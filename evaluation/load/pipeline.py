@@ -11,6 +11,7 @@ from typing import Any
 
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.records.items import LeasedGroup
+from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from counterpose_gateway.worker.worker import LedgerRecorder, Worker
 from evaluation.load.measuring import Load, row
 from evaluation.load.report import LoadRow
@@ -49,6 +50,10 @@ def measure(load: Load) -> Iterator[LoadRow]:
     waits = [asyncio.run(_shared(_folder(load), 100 if load.quick else 1_000)) for _ in range(REPEATS)]
     what = "A run of 10 items beside one of 1,000, against alone"
     yield row("pipeline", what, "times", waits, meets=("L7",), target=3.0)
+    runs = 20 if load.quick else 100
+    waits = [asyncio.run(_shared(_folder(load), 100, runs, "acme")) for _ in range(REPEATS)]
+    what = f"A tenant's run of 10 items beside {runs} of another tenant, against alone"
+    yield row("pipeline", what, "times", waits, meets=("L7",), target=3.0)
 
 
 def _folder(load: Load) -> Path:
@@ -76,13 +81,13 @@ async def _overhead(folder: Path, items: int, per_source: int) -> float:
         return (time.perf_counter() - start) / (items * ITEM_SECONDS / HANDS)
 
 
-async def _shared(folder: Path, items: int) -> float:
-    """Return how long a run of 10 items takes beside a long one, over how long it takes alone."""
+async def _shared(folder: Path, items: int, runs: int = 1, tenant: str = DEFAULT_TENANT) -> float:
+    """Return how long a run of 10 items takes beside long ones of a tenant, over how long it takes alone."""
     async with fake_gateway(folder) as gateway:
         taken = []
         for before in (0, items):
-            if before:
-                create_run(gateway.ledger, sources=before, per_source=1)
+            for _ in range(runs if before else 0):
+                create_run(gateway.ledger.of(tenant), sources=before, per_source=1)
             stop = asyncio.Event()
             working = asyncio.create_task(_sleeping(gateway).work(stop))
             # The long run has all hands when the small one comes.
