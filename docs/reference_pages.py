@@ -18,10 +18,12 @@ from counterpose._cli.main import app
 from counterpose_core.contract.editor_backends import CAPABILITIES, OPERATIONS, Capabilities
 from counterpose_core.errors import error_classes
 from counterpose_core.field_descriptions import field_description
+from counterpose_core.images import codecs, file_structure
 from counterpose_core.kinds import KINDS
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.suite_files import suite_names
-from counterpose_gateway.http.limits import IMPORTS, LIMITS, WORK
+from counterpose_gateway.http import bodies, bounds, in_flight
+from counterpose_gateway.images import pixels
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.settings import GatewaySettings
@@ -304,22 +306,41 @@ def _page(parts: list[str]) -> str:
 
 
 def limits_page() -> str:
-    """The page of limits, with its tables written anew from what the gateway declares."""
+    """The page of limits, with its tables written anew from ``limits.toml`` and the code's constants."""
     text = (ROOT / "how-to" / "limits.md").read_text(encoding="utf-8")
+    declared = tomllib.loads((ROOT / "limits.toml").read_text(encoding="utf-8"))
+    numbers = _constants()
     limits = ["| setting | series | bounds | answer |", "| --- | --- | --- | --- |"]
-    for limit in LIMITS:
-        source = limit.source if limit.source.startswith("fixed") else f"`COUNTERPOSE_{limit.source}`"
-        series = f"`{limit.use}`" if limit.use else ""
-        limits.append(f"| {source} | {series} | {limit.bounds} | {limit.answer} |")
+    for limit in declared["limit"]:
+        source = limit["source"].format_map(numbers)
+        named = source if source.startswith("fixed") else f"`COUNTERPOSE_{source}`"
+        series = f"`{limit['series']}`" if "series" in limit else ""
+        limits.append(f"| {named} | {series} | {limit['bounds'].format_map(numbers)} | {limit['answer']} |")
     work = ["| routes | take |", "| --- | --- |"]
-    work += [f"| {', '.join(f'`{each}`' for each in one.routes)} | {one.takes} |" for one in WORK]
-    work += [f"| import of `{layout}` | {takes} |" for layout, takes in IMPORTS.items()]
+    work += [
+        f"| {', '.join(f'`{each}`' for each in one['routes'])} | {one['takes']} |" for one in declared["work"]
+    ]
+    work += [f"| import of `{layout}` | {takes} |" for layout, takes in declared["imports"].items()]
     for name, rows in (("limits", limits), ("work", work)):
         head, rest = text.split(f"<!-- {name} -->", 1)
         tail = rest.split(f"<!-- /{name} -->", 1)[1]
         rows = [each.replace(":segment", "").replace(":path", "") for each in rows]
         text = "\n".join([f"{head}<!-- {name} -->", "", *rows, "", f"<!-- /{name} -->{tail}"])
     return text
+
+
+def _constants() -> dict[str, str]:
+    """The numbers that the page of limits has from the code, large ones in millions."""
+    found = {
+        name: value
+        for module in (bodies, bounds, codecs, file_structure, in_flight, pixels)
+        for name, value in vars(module).items()
+        if name.isupper() and isinstance(value, int | float)
+    }
+    return {
+        name: f"{value / 1e6:.0f}" if value >= 1e6 else f"{value:,}" if value >= 1000 else f"{value:g}"
+        for name, value in found.items()
+    }
 
 
 PAGES: Mapping[str, Callable[[], str]] = {

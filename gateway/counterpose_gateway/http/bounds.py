@@ -139,18 +139,25 @@ class Room:
         )
         self.body_bytes = bodies_together(settings.max_bodies_bytes)
         self.unread = Shares(
-            "unread-bytes", MOST_UNREAD, MOST_UNREAD_OF_ONE,
+            "unread-bytes",
+            MOST_UNREAD,
+            MOST_UNREAD_OF_ONE,
             "answers that nobody has read yet take all the room for them",
-        )  # fmt: skip
+        )
         self.exports = exports_at_once()
 
     @property
     def uses(self) -> list[Use]:
         """What is held of each bound."""
         shares = (
-            self.requests, self.listeners, self.awaited, self.unknown, self.body_bytes, self.unread,
+            self.requests,
+            self.listeners,
+            self.awaited,
+            self.unknown,
+            self.body_bytes,
+            self.unread,
             self.exports,
-        )  # fmt: skip
+        )
         return [*(each.use for each in shares), Use("pixels", PIXELS.now, PIXELS.most, 0)]
 
 
@@ -164,9 +171,11 @@ def bodies_together(most: int) -> Shares:
 def exports_at_once() -> Shares:
     """Return the bound on exports of one process."""
     return Shares(
-        "exports", EXPORTS, EXPORTS_OF_ONE,
+        "exports",
+        EXPORTS,
+        EXPORTS_OF_ONE,
         f"{EXPORTS_OF_ONE} exports of a tenant and {EXPORTS} in all are sent at once",
-    )  # fmt: skip
+    )
 
 
 def _of_tenants(name: str, most: int, what: str, setting: str) -> Shares:
