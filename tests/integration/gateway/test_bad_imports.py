@@ -292,6 +292,7 @@ async def test_a_quota_ends_the_import_and_a_higher_one_lets_it_go_on(
     assert (await finish(gateway, hours, name))["images"] == 6
 
 
+@pytest.mark.fault("B65")
 @pytest.mark.parametrize(
     ("names", "detail"),
     [

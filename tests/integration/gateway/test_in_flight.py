@@ -109,6 +109,7 @@ async def test_a_body_that_is_awaited_takes_no_place_and_a_caller_may_have_as_ma
     assert room_of(gateway).awaited.now == 0
 
 
+@pytest.mark.fault("B66")
 async def test_without_a_key_only_the_login_waits_for_a_body_and_an_address_has_few(tmp_path: Path) -> None:
     async def endless() -> AsyncIterator[bytes]:
         yield b"key="
@@ -189,6 +190,7 @@ async def test_submissions_take_turns_in_their_order_and_hold_nothing_else() -> 
     assert working == [0, 1, 10, 11, 2, 3, 4]
 
 
+@pytest.mark.fault("T21")
 async def test_a_tenant_that_submits_much_leaves_others_their_turns() -> None:
     working: list[int] = []
     ends = asyncio.Event()

@@ -263,6 +263,7 @@ def test_rows_that_share_one_value_are_read_one_by_one() -> None:
     assert most < 16_000_000
 
 
+@pytest.mark.fault("B65")
 def test_images_that_inflate_to_many_times_their_size_are_refused() -> None:
     file = parquet_of(1, bytes(65 << 20))
     with pytest.raises(ShardUnreadable, match=r"inflate from \d+ to 6\d+ bytes; write PNG"):
@@ -271,6 +272,7 @@ def test_images_that_inflate_to_many_times_their_size_are_refused() -> None:
         ))  # fmt: skip
 
 
+@pytest.mark.fault("B65")
 def test_names_of_a_billion_parquet_files_are_not_listed_first() -> None:
     request = ImportCreate(url="memory://{0..999999999}.parquet")
     shards = parquet_files.find_shards(request.url, request, Storage([]), 1)

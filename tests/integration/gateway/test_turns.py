@@ -31,6 +31,7 @@ def leases(ledger: Ledger, number: int) -> list[str]:
     return served
 
 
+@pytest.mark.fault("T21")
 @pytest.mark.parametrize("first", ["many", "one"])
 def test_a_tenant_of_one_run_has_as_many_turns_as_one_of_fifty(ledger: Ledger, first: str) -> None:
     one = create_run(ledger.of("globex"), sources=10, per_source=1) if first == "one" else ""

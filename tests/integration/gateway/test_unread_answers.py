@@ -69,6 +69,7 @@ async def test_who_does_not_read_is_cut_off_and_gives_the_bytes_back(monkeypatch
         await poll_until(lambda: app.begun == app.ended == 1)
 
 
+@pytest.mark.fault("B66")
 async def test_one_address_that_reads_nothing_is_refused_more_and_told_why() -> None:
     app = Large()
     served = serving(app)

@@ -300,6 +300,7 @@ def test_a_gateway_that_stops_does_not_wait_for_a_silent_target(tmp_path: Path) 
     ledger.close()
 
 
+@pytest.mark.fault("T21")
 def test_a_tenant_of_silent_targets_leaves_threads_to_others(tmp_path: Path) -> None:
     ours = new_ledger(tmp_path)
     theirs = ours.of("acme")

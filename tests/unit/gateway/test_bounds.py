@@ -11,6 +11,7 @@ from counterpose_gateway.http.bounds import FairSemaphore, Room, Shares, Use, ex
 from counterpose_gateway.settings import GatewaySettings
 
 
+@pytest.mark.fault("T21")
 def test_a_tenant_holds_three_quarters_and_who_needs_no_key_all() -> None:
     listeners = Room(GatewaySettings(max_listeners=8)).listeners
     for _ in range(6):

@@ -68,6 +68,7 @@ def test_an_image_larger_than_the_room_is_worked_on_by_itself_and_a_fault_gives_
     assert room.now == 0
 
 
+@pytest.mark.fault("B65")
 def test_who_holds_an_image_waits_for_no_second_one() -> None:
     room = PixelRoom(4_000_000)
     # Two that each read two would wait for each other for ever.
@@ -92,6 +93,7 @@ def upload(data: bytes, mask: bytes | None = None) -> SourceUpload:
     )
 
 
+@pytest.mark.fault("B65")
 def test_the_images_of_a_request_have_so_many_pixels_together_and_one_may_have_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

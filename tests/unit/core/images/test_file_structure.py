@@ -214,6 +214,7 @@ def with_scans(more: int) -> bytes:
     return jpeg[:-2] + jpeg[start:-2] * more + jpeg[-2:]
 
 
+@pytest.mark.fault("B65")
 def test_a_jpeg_of_many_scans_is_refused_and_one_of_a_camera_is_not() -> None:
     # Pillow writes ten.
     honest = with_scans(MAX_SCANS - 10)

@@ -168,6 +168,7 @@ def test_visibly_different_names_are_not_confusable() -> None:
     assert find_confusable(["sled", "sledge", "cafe", "café", "猫", "犬", "🛷", "crane", "cranes"]) is None
 
 
+@pytest.mark.fault("B67")
 @pytest.mark.fault("B28")
 @pytest.mark.parametrize(
     "names",

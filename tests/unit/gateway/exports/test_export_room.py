@@ -12,6 +12,7 @@ from counterpose_gateway.exports.export import archived
 from counterpose_gateway.http.bounds import exports_at_once
 
 
+@pytest.mark.fault("T21")
 def test_few_copies_are_on_the_disk_at_once_and_each_goes_with_its_reader() -> None:
     exports, places = exports_at_once(), list[Path]()
 
