@@ -29,6 +29,7 @@ from evaluation.load.perturber import perturber
 from evaluation.load.planning import planning
 from evaluation.load.report import Growth, LoadMachine, LoadReport, LoadRow
 from evaluation.load.soak import soak
+from evaluation.load.sockets import sockets
 from evaluation.load.startup import startup
 from evaluation.load.status import status
 from evaluation.load.uploads import uploads
@@ -56,6 +57,7 @@ GROUPS: Mapping[str, Group] = {
     "benchmarks": benchmarks,
     "hunts": hunts,
     "headers": headers,
+    "sockets": sockets,
     "uploads": uploads,
     "perturber": perturber,
     "soak": soak,
