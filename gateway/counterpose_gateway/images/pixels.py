@@ -13,7 +13,7 @@ from typing import Protocol
 
 from counterpose_core.contract.datasets import SourceUpload
 from counterpose_core.errors import PayloadTooLarge
-from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, pixel_count
+from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, MAX_PIXELS, pixel_count
 
 MOST_PIXELS = 16_000_000
 """Pixels that are worked on at once, in all images together; one image may have more, by itself."""
@@ -27,7 +27,7 @@ MOST_OF_A_REQUEST = 40_000_000
 
 
 def require_few_pixels(uploads: Sequence[SourceUpload]) -> None:
-    """Refuse a request whose images and masks have too many pixels by their headers, before one is decoded.
+    """Refuse a request whose images and masks have too many pixels, as stored, before one is decoded.
 
     Raises:
         PayloadTooLarge: there is more than one image, and more than `MOST_OF_A_REQUEST` pixels.
@@ -38,11 +38,12 @@ def require_few_pixels(uploads: Sequence[SourceUpload]) -> None:
             # What is no base64, or has more than an image may, is refused later, by name and undecoded.
             with suppress(ValueError):
                 pixels = pixel_count(base64.b64decode(file))
-                total += pixels if pixels <= LARGEST_PHOTOGRAPH else 0
+                # A larger one is halved while it is decoded.
+                total += 0 if pixels > LARGEST_PHOTOGRAPH else pixels // (4 if pixels > MAX_PIXELS else 1)
         if number and total > MOST_OF_A_REQUEST:
             raise PayloadTooLarge(
-                f"the first {number + 1} images have {total:,} pixels, and those of one request may have "
-                f"{MOST_OF_A_REQUEST:,}; send fewer in a request"
+                f"the first {number + 1} images have {total:,} pixels as stored, and those of one request may "
+                f"have {MOST_OF_A_REQUEST:,}; send fewer in a request"
             )
 
 

@@ -48,6 +48,9 @@ class Ownership:
         """
         own, marks = self._ledger.identity.mark(), self._store.marks()
         finding = self._finding(own, marks)
+        if not marks and self._store.has_blobs and self._ledger.identity.is_empty():
+            # Services that were tried before the first gateway started leave images, and no mark.
+            _logger.warning("the store %r has images, and belongs to no ledger yet", self._store.root)
         if finding is not None and self._store.has_blobs:
             if not accept:
                 raise LedgerMismatch(f"{finding}; {_REMEDY}")
@@ -92,12 +95,9 @@ class Ownership:
         last = max((mark.event for mark in marks if mark.ledger == own.ledger), default=0)
         other = next((mark for mark in marks if mark.ledger != own.ledger), None)
         root = repr(self._store.root)
-        empty = (other is not None or not marks) and self._ledger.identity.is_empty()
         if other is not None:
-            this = "this ledger is empty" if empty else f"this is the ledger {own.ledger}"
+            this = "this ledger is empty" if self._ledger.identity.is_empty() else f"this is {own.ledger}"
             return f"the store {root} belongs to the ledger {other.ledger} (last event {other.event}); {this}"
-        if empty:
-            return f"this ledger is empty, and the store {root} has images and results already"
         if last > own.event:
             return f"this ledger ends with event {own.event}; the store {root} knows it up to event {last}"
         return None

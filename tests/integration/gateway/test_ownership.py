@@ -88,11 +88,16 @@ def test_the_number_of_the_last_event_never_falls(ledger: Ledger, store: BlobSto
     assert store.marks() == [before]
 
 
+def test_a_store_that_services_filled_before_the_first_gateway_is_taken_and_told_of(
+    ledger: Ledger, other: Ledger, store: BlobStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    owned(other, store)
+    assert f"the store {store.root!r} has images, and belongs to no ledger yet" in caplog.text
+    assert store.marks() == [other.identity.mark()]
+    assert "this ledger is empty" in refusal(ledger, store)
+
+
 @pytest.mark.fault("F35")
-def test_an_empty_ledger_beside_a_store_of_before_is_refused(other: Ledger, store: BlobStore) -> None:
-    assert f"this ledger is empty, and the store {store.root!r} has images" in refusal(other, store)
-
-
 def test_an_empty_ledger_beside_a_store_of_another_one_is_refused(
     ledger: Ledger, other: Ledger, store: BlobStore
 ) -> None:
@@ -110,7 +115,7 @@ def test_another_ledger_is_refused_by_its_id_and_may_be_accepted(
     create_run(ledger)
     owned(ledger, store)
     create_run(other)
-    assert f"this is the ledger {other.identity.mark().ledger}" in refusal(other, store)
+    assert f"this is {other.identity.mark().ledger}" in refusal(other, store)
     Ownership(other, store).require(accept=True)
     assert store.marks() == [other.identity.mark()]
     owned(other, store)
@@ -267,7 +272,9 @@ def test_the_command_refuses_what_a_failed_restore_leaves_with_status_3(
 def test_a_folder_is_not_registered_into_a_ledger_that_is_not_the_store_s(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    BlobStore(str(state / "store")).put(b"an image")
+    store = BlobStore(str(state / "store"))
+    store.put(b"an image")
+    store.mark(Mark("f" * 32, 3))
     (state / "images" / "sled").mkdir(parents=True)
     (state / "images" / "sled" / "a.png").write_bytes(png(1))
     assert main(["register-dataset", "demo", str(state / "images")]) == 3
