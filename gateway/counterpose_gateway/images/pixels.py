@@ -42,8 +42,8 @@ def require_few_pixels(uploads: Sequence[SourceUpload]) -> None:
                 total += 0 if pixels > LARGEST_PHOTOGRAPH else pixels // (4 if pixels > MAX_PIXELS else 1)
         if number and total > MOST_OF_A_REQUEST:
             raise PayloadTooLarge(
-                f"the first {number + 1} images have {total:,} pixels as stored, and those of one request may "
-                f"have {MOST_OF_A_REQUEST:,}; send fewer in a request"
+                f"the first {number + 1} images have {total:,} pixels as stored, and those of one request "
+                f"may have {MOST_OF_A_REQUEST:,}; send fewer in a request"
             )
 
 
