@@ -102,9 +102,7 @@ def test_the_images_of_a_request_have_so_many_pixels_together_and_one_may_have_m
     require_few_pixels([upload(picture(2500))])
     require_few_pixels([upload(LARGE), upload(b"no image"), SourceUpload.model_construct(
         filename="b.png", label="sled", content_base64="*", mask_base64=None)])  # fmt: skip
-    with pytest.raises(
-        PayloadTooLarge, match=r"first 3 images have 6,750,000 pixels as .*5,000,000;"
-    ):
+    with pytest.raises(PayloadTooLarge, match=r"first 3 images have 6,750,000 pixels as .*5,000,000;"):
         require_few_pixels([upload(LARGE)] * 3)
     with pytest.raises(PayloadTooLarge, match="first 2 images have 6,750,000"):
         require_few_pixels([upload(LARGE, mask=LARGE), upload(LARGE)])
