@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO, Recipe
 from counterpose_core.contract.runs import Item, ItemResult, TransformedImage
+from counterpose_core.contract.severity import SeverityPlan
 from counterpose_core.contract.transforms import TransformPlan
 from counterpose_core.images.codecs import encode_raw
 from counterpose_gateway.methods.dataset_interface.report import render as render_interface
@@ -67,9 +68,11 @@ OPERATIONS = {name: [1, 3, 5] for name in ("gaussian-blur", "rotation", "darker"
 """Each fools one of two classifiers at levels 3 and 5."""
 
 
-def operations_page(image: ReadImage = magenta, sources: int = 24) -> str:
+def operations_page(
+    image: ReadImage = magenta, sources: int = 24, severity: SeverityPlan | None = None
+) -> str:
     """A stress test of operations on photographs; each fools ``leaning`` on other images first."""
-    plan = TransformPlan(operations=OPERATIONS | {"flip-horizontal": [1]}, size=512)
+    plan = TransformPlan(operations=OPERATIONS | {"flip-horizontal": [1]}, size=512, severity=severity)
     request = fake_config().request.model_copy(update={"classifiers": ["steady", "leaning", "leaning-once"]})
     config = fake_config().model_copy(update={"transforms": plan, "request": request})
     items = [_operations_item(number, plan) for number in range(sources)]
@@ -139,5 +142,6 @@ PAGES: dict[str, Callable[[ReadImage], str]] = {
     "shift-benchmark": benchmark_page,
     "dataset-interface": interface_page,
     "operations": operations_page,
+    "severity": partial(operations_page, severity=SeverityPlan(plan="grid", loss=0.1, full_share=0.1)),
 }
 """Every report by its kind of run."""

@@ -76,7 +76,7 @@ def test_a_report_loads_nothing(tab: Tab, pages: Mapping[str, Path], kind: str) 
 def test_a_report_of_photographs_stays_below_five_megabytes(kind: str) -> None:
     """The stress test keeps 500 edits of 100 photographs, of which it shows those that a reader needs."""
     html = stress_test_page(photograph, 100) if kind == "stress-test" else PAGES[kind](photograph)
-    assert html.count("data:image/webp") >= (24 if kind == "operations" else 50)
+    assert html.count("data:image/webp") >= (24 if kind in ("operations", "severity") else 50)
     assert len(html) < 5_000_000
 
 
