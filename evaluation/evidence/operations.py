@@ -21,6 +21,8 @@ from evaluation.transforms_validity.report import (
 )
 
 OPERATIONS = RESULTS / "transforms-validity.json"
+UNSEEN = RESULTS / "transforms-validity-unseen.json"
+"""A stretch that nobody had looked at when the least loss came."""
 FIGURES = (
     ("planted sensitivities of the whole model that are found", "≥ 0.95 at 96 images", "whole"),
     ("of one class alone, found by a finding about the class", "≥ 0.9 at 480 images", "of_class"),
@@ -39,17 +41,21 @@ PLANTED = ("classifier", "operation", "from level", "where", "true loss", "plant
 FALSE = ("classifier", "images", "operation", "level", "class", "loss", "true loss")
 
 
-def operations_page(file: Path = OPERATIONS) -> str:
+def operations_page(file: Path = OPERATIONS, unseen: Path = UNSEEN) -> str:
     """Write the page."""
     made = TransformsValidity.model_validate_json(file.read_bytes())
-    body, sizes = list[str](), sorted(made.figures)
-    for images in sizes:
-        figures = (
-            [title, aim, *cells(getattr(made.figures[images], name), 3)] for title, aim, name in FIGURES
-        )
-        body += [f"## Runs of {images} images", "", *table(("figure", "aim", "value", "n"), figures), ""]
+    sizes = sorted(made.figures)
+    body = _figures(made, "")
     if made.failure_points is not None:
         body += _levels(made.failure_points)
+    later = TransformsValidity.model_validate_json(unseen.read_bytes())
+    body += _figures(later, f" of the later stretch {later.seed}")
+    if later.failure_points is not None:
+        near, held = later.failure_points.near, later.failure_points.held
+        body += [
+            f"Levels within half a level of the true one: {_of(near)}; held by their intervals: {_of(held)}.",
+            "",
+        ]
     false = [_false(each) for each in made.findings if not each.is_true]
     body += [
         "## Every sensitivity",
@@ -74,6 +80,14 @@ def finding(made: TransformsValidity) -> str:
             " intervals of losses hold the truth."
         )
     return " ".join(said)
+
+
+def _figures(made: TransformsValidity, which: str) -> list[str]:
+    body = list[str]()
+    for images, figures in sorted(made.figures.items()):
+        rows = ([title, aim, *cells(getattr(figures, name), 3)] for title, aim, name in FIGURES)
+        body += [f"## Runs of {images} images{which}", "", *table(("figure", "aim", "value", "n"), rows), ""]
+    return body
 
 
 def _levels(told: FailurePoints) -> list[str]:
