@@ -66,7 +66,7 @@ def operations_page(file: Path = OPERATIONS, unseen: Path = UNSEEN) -> str:
         "",
         *(table(FALSE, false) if false else ["None."]),
     ]
-    return page("Operations on images compared with planted truth", finding(made), body, _how(made))
+    return page("Operations on images compared with planted truth", finding(made), body, _how(made, later))
 
 
 def finding(made: TransformsValidity) -> str:
@@ -160,7 +160,7 @@ def _yes(holds: bool) -> str:
     return "yes" if holds else "no"
 
 
-def _how(made: TransformsValidity) -> list[str]:
+def _how(made: TransformsValidity, later: TransformsValidity) -> list[str]:
     planted = Counter(each.scope for each in made.planted if each.planted)
     counts = ", ".join(f"{planted[scope]} ({scope}, from {least:g})" for scope, least in PLANTED_FROM.items())
     sets = len({run.image_set for run in made.runs})
@@ -168,6 +168,8 @@ def _how(made: TransformsValidity) -> list[str]:
         f"- `make validate-transforms SEED={made.seed}`: {made.classifiers} classifiers with"
         f" {len(made.planted)} sensitivities of {made.taught}, {made.controls} controls, {len(made.runs)} of"
         f" {made.planned} runs, {sets} sets of images.",
+        f"- The later stretch: {later.classifiers} classifiers with {len(later.planted)} sensitivities on two"
+        f" trunks, {later.controls} controls, after the least loss had come.",
         "",
         f"True losses are measured on {made.fresh:,} fresh scenes; planted, as these show it, are {counts}.",
         f"A finding is false if fresh scenes lose less than {FALSE_BELOW:g} by its words. Classifiers",
