@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from counterpose_core.blobs import BlobStore
+from counterpose_core.blobs import BlobStore, Mark
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.store.ownership import Ownership
 from fakes.ledgers import new_ledger
@@ -47,7 +47,8 @@ async def damaged_ledger(folder: Path) -> None:
 
 
 async def other_ledger(folder: Path) -> None:
-    """Start an empty ledger beside a store that has a blob."""
+    """Start an empty ledger beside a store that has a blob and belongs to another one."""
     store = BlobStore(str(folder / "store"))
     store.put(b"an image")
+    store.mark(Mark("f" * 32, 3))
     Ownership(new_ledger(folder), store).require()
