@@ -58,8 +58,8 @@ def test_every_number_of_callers_submits_with_and_without_a_queue(load: Load) ->
 
 def test_a_pipeline_is_measured_free_with_work_and_shared(load: Load) -> None:
     found = list(pipeline.measure(load))
-    assert [each.meets for each in found] == [("L3",)] * 2 + [("L4",)] * 2 + [("L7",)]
-    assert [each.target for each in found] == [8.0, 60.0, 1.05, None, 3.0]
+    assert [each.meets for each in found] == [("L3",)] * 2 + [("L4",)] * 2 + [("L7",)] * 2
+    assert [each.target for each in found] == [8.0, 60.0, 1.05, None, 3.0, 3.0]
     assert all(each.value > 0 for each in found)
 
 
