@@ -71,9 +71,9 @@ async def require_known(spec: str, index: int, known: Iterable[str], services: S
     listed = sorted(known)
     if spec not in listed and ":" not in spec:
         meant = await _of_timm(spec, services) or did_you_mean(spec, listed)
+        others = f"there are {', '.join(listed)}; any other is named" if listed else "name one"
         raise UnknownModel(
-            f"no classifier is named {spec!r}{meant}; there are {', '.join(listed)}; any other is named with "
-            "its kind, as timm:resnet50",
+            f"no classifier is named {spec!r}{meant}; {others} with its kind, as timm:resnet50",
             pointer=f"/classifiers/{index}",
         )
 

@@ -57,6 +57,16 @@ async def test_a_misspelt_classifier_is_answered_with_the_one_that_is_near() -> 
         await check_classifiers(["steadyy"], CLASSES, "a" * 64, services)
 
 
+async def test_where_a_suite_has_no_classifier_a_name_needs_its_kind() -> None:
+    class Empty(Unknowing):
+        async def list_classifiers(self) -> ClassifierList:
+            return ClassifierList(classifiers=[])
+
+    services = fake_services(FakeWorld(), classifiers=Empty(FakeWorld()))
+    with pytest.raises(UnknownModel, match="'mine'; name one with its kind, as timm:resnet50"):
+        await check_classifiers(["mine"], CLASSES, "a" * 64, services)
+
+
 async def test_a_network_of_timm_is_named_with_its_prefix() -> None:
     services = fake_services(FakeWorld(), classifiers=Listing(FakeWorld()))
     with pytest.raises(UnknownModel, match=r"'resnet50' \(did you mean 'timm:resnet50'\?\)"):
