@@ -394,7 +394,7 @@ class TransformSummary(ResponseBody):
     @property
     def lines(self) -> list[str]:
         """What is shown, line by line."""
-        given = () if self.given is None else [str(self.given)]
         beside = [each.sentence for each in (self.classes, self.masks) if each is not None]
-        severity = [] if self.severity is None else self.severity.lines
-        return [*map(str, self.findings), *beside, *severity, *given]
+        rest = [*(self.severity.lines if self.severity else ()), *([str(self.given)] if self.given else ())]
+        left_out = [f"{name} was left out, as {why}." for name, why in self.left_out.items()]
+        return [*map(str, self.findings), *left_out, *beside, *rest]

@@ -364,6 +364,7 @@ async def test_images_too_small_for_an_operation_lose_that_operation_alone(tmp_p
     assert all(each.images == told.images for each in told.figures)
     assert list(told.left_out) == ["gaussian-blur"]
     assert "nobody knows what image" in told.left_out["gaussian-blur"]
+    assert any(line.startswith("gaussian-blur was left out, as ") for line in told.lines)
 
 
 async def test_a_class_with_enough_images_has_findings_of_its_own(gateway: FakeGateway) -> None:
