@@ -140,9 +140,9 @@ class GatewaySettings(BaseModel):
     concurrency: int | None = Field(default=None, ge=1, le=256)
     """Number of item groups, such as source images, that one worker processes at once; by default two for
     each replica that the services may have."""
-    summary_processes: int = Field(default=1, ge=0, le=64)
-    """Most processes that make summaries and reports beside the gateway, started when needed; 0 to make them
-    in the gateway itself."""
+    summary_processes: int = Field(default=1, ge=1, le=64)
+    """Most processes that make summaries and reports beside the gateway, started when needed; tenants
+    whose summaries wait take turns."""
     columns_dir: Path = STATE_DIR / "columns"
     """Folder of this gateway's column files, from which large runs are summed up; what is missing in it is
     read from the ledger."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import queue
 import signal
 import threading
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
@@ -41,6 +41,39 @@ class Work(Future[V]):
             process.kill()
 
 
+class _Line:
+    """The work that waits: callers take turns, and the work of each goes in the order of its coming."""
+
+    def __init__(self) -> None:
+        self._lines: OrderedDict[str, deque[Work[Any]]] = OrderedDict()
+        self._changed = threading.Condition()
+        self._ended = False
+
+    def put(self, work: Work[Any], caller: str) -> None:
+        """Let work wait behind all of its caller."""
+        with self._changed:
+            self._lines.setdefault(caller, deque()).append(work)
+            self._changed.notify()
+
+    def take(self, seconds: float | None) -> Work[Any] | None:
+        """Return the work whose turn it is; None if none comes for so long, or none will."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._lines or self._ended, seconds)
+            if self._ended or not self._lines:
+                return None
+            caller, line = self._lines.popitem(last=False)
+            work = line.popleft()
+            if line:
+                self._lines[caller] = line
+            return work
+
+    def end(self) -> None:
+        """Give no more work away."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+
 class Pool:
     """At most ``number`` spawned processes, each with one task at a time; they start when first needed.
 
@@ -52,7 +85,7 @@ class Pool:
 
     def __init__(self, number: int, do: Callable[[Any], Any], lost: Callable[[], Exception]) -> None:
         self._do, self._lost = do, lost
-        self._waiting: queue.SimpleQueue[Work[Any] | None] = queue.SimpleQueue()
+        self._line = _Line()
         self._works: WeakSet[Work[Any]] = WeakSet()
         self._closed = False
         # A thread has one process, which ends with it.
@@ -60,11 +93,14 @@ class Pool:
         for thread in self._threads:
             thread.start()
 
-    def start(self, task: Any) -> Work[Any]:
-        """Have a process do ``task``, which must be picklable, as must its result and its error."""
+    def start(self, task: Any, caller: str = "") -> Work[Any]:
+        """Have a process do ``task``, which must be picklable, as must its result and its error.
+
+        ``caller``: for whom; callers whose tasks wait take turns.
+        """
         work = Work[Any](task)
         self._works.add(work)
-        self._waiting.put(work)
+        self._line.put(work, caller)
         if self._closed:
             work.give_up()
         return work
@@ -74,20 +110,18 @@ class Pool:
         self._closed = True
         for work in list(self._works):
             work.give_up()
-        for _ in self._threads:
-            self._waiting.put(None)
+        self._line.end()
         for thread in self._threads:
             thread.join()
 
     def _run(self) -> None:
         while not self._closed:
             child: _Child | None = None
-            with suppress(queue.Empty):
-                while work := self._waiting.get(timeout=None if child is None else IDLE_SECONDS):
-                    if work.set_running_or_notify_cancel():
-                        child = self._answer(work, child)
-                    # Its result may be large, and is for who asked alone.
-                    del work
+            while work := self._line.take(None if child is None else IDLE_SECONDS):
+                if work.set_running_or_notify_cancel():
+                    child = self._answer(work, child)
+                # Its result may be large, and is for who asked alone.
+                del work
             if child is not None:
                 child.end()
 

@@ -16,7 +16,7 @@ class AtOnce(Pool):
         """Give ``runs`` to each task."""
         self._runs, self.tasks = runs, 0
 
-    def start(self, task: Task[Any]) -> Work[Any]:
+    def start(self, task: Task[Any], caller: str = "") -> Work[Any]:
         """Do it."""
         self.tasks += 1
         work = Work[Any](task)

@@ -71,6 +71,11 @@ class Ledger:
         self.identity = Identity(session)
         self.measurements = MeasurementRows(session)
 
+    @property
+    def tenant(self) -> str:
+        """Whose objects it shows; empty for everybody's."""
+        return self._session.tenant or ""
+
     def of(self, tenant: str) -> Ledger:
         """Return the ledger as a tenant sees it: other tenants' objects do not exist, new ones are its own.
 

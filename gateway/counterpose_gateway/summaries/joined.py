@@ -72,16 +72,18 @@ class JoinedWork:
         self._lock = Lock()
 
     @contextmanager
-    def asked(self, key: Hashable, task: Task[V], *, keep: bool = True) -> Iterator[Future[V]]:
+    def asked(
+        self, key: Hashable, task: Task[V], *, keep: bool = True, caller: str = ""
+    ) -> Iterator[Future[V]]:
         """Yield the result's future; who leaves the block waits no more, and the last one ends the work.
 
-        ``keep``: whether the result is kept for later callers.
+        ``keep``: whether the result is kept for later callers. ``caller``: for whom; callers take turns.
         """
         with self._lock:
             joined = self._known.get(key)
             if joined is None or joined.failed:
                 # A failure is not kept: the next caller tries again.
-                joined = self._known[key] = _Joined(self._pool.start(task))
+                joined = self._known[key] = _Joined(self._pool.start(task, caller))
             joined.waiting += 1
             self._known.move_to_end(key)
         try:

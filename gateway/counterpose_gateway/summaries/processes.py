@@ -13,10 +13,8 @@ from counterpose_gateway.summaries.joined import JoinedWork, summing_processes
 from counterpose_gateway.summaries.summaries import KEPT
 
 
-def summary_processes(settings: GatewaySettings) -> JoinedWork | None:
-    """Return the processes that the settings ask for, if any; the caller closes them."""
-    if not settings.summary_processes:
-        return None
+def summary_processes(settings: GatewaySettings) -> JoinedWork:
+    """Return the processes that the settings ask for; the caller closes them."""
     opened = partial(recorded_runs, settings.database_url, settings.store_url, column_folder(settings))
     return JoinedWork(summing_processes(settings.summary_processes, opened), KEPT)
 

@@ -137,14 +137,14 @@ async def awaited_report(
 def _made(key: Hashable, task: Task[V], context: RunContext, *, keep: bool = True) -> V:
     if context.joined is None:
         return context.cache.get(key, lambda: task(context)) if keep else task(context)
-    with context.joined.asked(key, task, keep=keep) as future:
+    with context.joined.asked(key, task, keep=keep, caller=context.ledger.tenant) as future:
         return _found(future)
 
 
 async def _awaited(key: Hashable, task: Task[V], context: RunContext, *, keep: bool = True) -> V:
     if context.joined is None:
         return await asyncio.to_thread(_made, key, task, context, keep=keep)
-    with context.joined.asked(key, task, keep=keep) as future:
+    with context.joined.asked(key, task, keep=keep, caller=context.ledger.tenant) as future:
         await _done(future)
         return _found(future)
 

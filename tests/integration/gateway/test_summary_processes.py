@@ -153,7 +153,6 @@ def context(tmp_path: Path, ledger: Ledger, url: str) -> Iterator[RunContext]:
     """A context whose summaries are made by a process."""
     settings = GatewaySettings(database_url=url, store_url=str(tmp_path / "store"))
     joined = summary_processes(settings)
-    assert joined is not None
     yield replace(run_context(ledger, BlobStore(settings.store_url)), joined=joined)
     joined.close()
 

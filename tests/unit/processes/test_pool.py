@@ -104,6 +104,18 @@ def test_a_closed_pool_gives_up_all_and_takes_no_more() -> None:
     assert pool.start(None).cancelled()
 
 
+def test_callers_whose_tasks_wait_take_turns(pool: Pool) -> None:
+    """One caller's many tasks do not stand before another's single one; each one's own stay in order."""
+    going = pool.start(600.0, "busy")
+    look_until(going.running)
+    ended: list[str] = []
+    for name, caller in (("a1", "busy"), ("a2", "busy"), ("a3", "busy"), ("b1", "other"), ("c1", "third")):
+        pool.start(None, caller).add_done_callback(lambda _, name=name: ended.append(name))
+    going.give_up()
+    look_until(lambda: len(ended) == 5)
+    assert ended == ["a1", "b1", "c1", "a2", "a3"]
+
+
 HOLDING = """
 import time
 from counterpose_processes.pool import Pool
