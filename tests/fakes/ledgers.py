@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import event
+
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.stress_tests import (
@@ -101,3 +103,14 @@ def finish_all(ledger: Ledger) -> None:
     while (group := ledger.items.lease("worker", seconds=30.0)) is not None:
         for item in group.items:
             ledger.items.finish(item.id, item.fence, done())
+
+
+def statements(ledger: Ledger) -> list[tuple[str, Any]]:
+    """The statements that the ledger sends from now on, with their parameters."""
+    seen: list[tuple[str, Any]] = []
+
+    @event.listens_for(ledger._session.database.engine, "before_cursor_execute")
+    def note(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
+        seen.append((statement, parameters))
+
+    return seen

@@ -74,6 +74,7 @@ class Importer:
         self._lease_seconds = lease_seconds
         self._most_shards = most_shards
         self._busy = False
+        self._last: str | None = None
         self.is_first = True
 
     async def lease(self) -> LeasedImport | None:
@@ -84,10 +85,15 @@ class Importer:
         leased = None
         try:
             leased = await asyncio.to_thread(
-                self._ledger.imports.lease, seconds=self._lease_seconds, dataset=self._dataset
+                self._ledger.imports.lease,
+                seconds=self._lease_seconds,
+                dataset=self._dataset,
+                last=self._last,
             )
         finally:
             self._busy = leased is not None
+        if leased is not None:
+            self._last = leased.dataset
         return leased
 
     async def work(self, leased: LeasedImport) -> None:

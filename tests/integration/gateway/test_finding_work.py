@@ -5,26 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import select
 
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.outcomes import Failed
 from fakes.ledger_audit import violated
-from fakes.ledgers import Clock, create_run, done, lease, new_ledger
+from fakes.ledgers import Clock, create_run, done, lease, new_ledger, statements
 
 BUSY = Failed(code="backend-unavailable", detail="busy", retryable=True)
-
-
-def statements(ledger: Ledger) -> list[tuple[str, Any]]:
-    """The statements that the ledger sends from now on, with their parameters."""
-    seen: list[tuple[str, Any]] = []
-
-    @event.listens_for(ledger._session.database.engine, "before_cursor_execute")
-    def note(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
-        seen.append((statement, parameters))
-
-    return seen
 
 
 def idle_until(ledger: Ledger, run_id: str) -> float | None:

@@ -10,10 +10,11 @@ from counterpose_core.blobs import cache_key
 from counterpose_core.contract.datasets import Dataset, DatasetImport, ImportCreate, RejectedSource
 from counterpose_core.errors import DatasetNotReady, InternalError, LeaseLost, ShardUnreadable
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.tables.rows import dataset_key
 from counterpose_gateway.records.imports import LeasedListing, LeasedShard, NewShard
 from counterpose_gateway.records.items import MAX_ATTEMPTS
 from counterpose_gateway.records.sources import NewSource
-from fakes.ledgers import Clock
+from fakes.ledgers import Clock, statements
 
 URL = "s3://bucket/shard-{000000..000002}.tar"
 SECONDS = 30.0
@@ -30,7 +31,7 @@ def listed(ledger: Ledger, shards: int = 3, *, name: str = "photos") -> None:
     """An import of so many shards that are found already."""
     ledger.datasets.create(name, None)
     ledger.imports.create(name, ImportCreate(url=URL), "webdataset")
-    listing = ledger.imports.lease(seconds=SECONDS)
+    listing = ledger.imports.lease(seconds=SECONDS, dataset=dataset_key(ledger.tenant or None, name))
     assert isinstance(listing, LeasedListing)
     paths = [f"s3://bucket/shard-{number:06d}.tar" for number in range(shards)]
     ledger.imports.add_shards(listing, [NewShard(path=path, mark=path) for path in paths], last=True)
@@ -144,6 +145,35 @@ def test_a_worker_that_stops_cleanly_costs_no_attempt(ledger: Ledger) -> None:
     for _ in range(MAX_ATTEMPTS + 1):
         ledger.imports.release(shard(ledger))
     assert shard(ledger).fence == 2 * MAX_ATTEMPTS + 3
+
+
+def test_tenants_take_turns_whoever_has_more_shards_or_was_first(ledger: Ledger) -> None:
+    """One import of a tenant does not wait for all shards of another's, nor for its other imports."""
+    for name, tenant in (("photos", "acme"), ("films", "acme"), ("photos", "globex")):
+        listed(ledger.of(tenant), 3, name=name)
+    leased: list[str] = []
+    while (each := ledger.imports.lease(seconds=SECONDS, last=leased[-1] if leased else None)) is not None:
+        leased.append(each.dataset)
+    assert [each.split("/")[0] for each in leased] == [*["acme", "globex"] * 3, *["acme"] * 3]
+    assert {leased.count(each) for each in leased} == {3}
+
+
+def test_what_waits_of_all_imports_is_read_from_indices(ledger: Ledger) -> None:
+    if not ledger._session.database.is_sqlite:
+        pytest.skip("explains SQLite's plans")
+    listed(ledger, 3)
+    seen = statements(ledger)
+    shard(ledger)
+    with ledger._session.database.reading() as connection:
+        explained = [
+            connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", given).all()
+            for sql, given in seen
+            if sql.startswith(("SELECT", "UPDATE"))
+        ]
+    plans = {row[3] for plan in explained for row in plan}
+    assert {plan for plan in plans if "TEMP B-TREE" in plan} == set()
+    assert {plan for plan in plans if "SCAN" in plan} == {"SCAN imports USING INDEX imports_open"}
+    assert any("import_shards_open_of_dataset (dataset=? AND due_at<?)" in plan for plan in plans)
 
 
 def test_many_workers_at_once_lease_each_shard_once_and_lose_no_image(ledger: Ledger) -> None:

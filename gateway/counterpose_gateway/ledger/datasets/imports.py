@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, insert, select, update
@@ -21,6 +21,7 @@ from counterpose_gateway.ledger.datasets.import_rows import (
     locked_dataset,
     problem_of,
 )
+from counterpose_gateway.ledger.datasets.import_turns import Waiting, waiting_import
 from counterpose_gateway.ledger.datasets.sources import Added, add_sources, restate
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.imports import LeasedImport, LeasedListing, LeasedShard, NewShard
@@ -30,14 +31,6 @@ from counterpose_gateway.records.sources import NewSource, Stored
 _imports = schema.imports.c
 _shards = schema.import_shards.c
 _OPEN = ("pending", "leased")
-
-
-@dataclass(frozen=True)
-class _Waiting:
-    """An import whose shards are to be found, or one of its shards."""
-
-    dataset: str
-    ordinal: int | None = None
 
 
 _PENDING = {"state": "pending"}
@@ -118,19 +111,27 @@ class Imports:
         with self._session.reading() as connection:
             import_rows.require_ended(connection, self._session.key(name))
 
-    def lease(self, *, seconds: float, dataset: str | None = None) -> LeasedImport | None:
+    def lease(
+        self, *, seconds: float, dataset: str | None = None, last: str | None = None
+    ) -> LeasedImport | None:
         """Lease the finding of an import's shards, or else the shard that waits longest, if any waits.
+
+        Tenants take turns: whoever leases one import after another names the dataset of the ``last`` one, and
+        the next is one of another tenant, if another has any.
 
         ``dataset``: the only one to import; None for every one. What was leased ``MAX_ATTEMPTS`` times
         without recording anything fails instead.
         """
 
-        def lease(connection: Connection, found: _Waiting) -> LeasedImport | None:
-            if found.ordinal is None:
-                return self._lease_listing(connection, found.dataset, seconds)
-            return self._lease_shard(connection, found.dataset, found.ordinal, seconds)
+        def lease(connection: Connection, waiting: Waiting) -> LeasedImport | None:
+            if waiting.ordinal is None:
+                return self._lease_listing(connection, waiting.dataset, seconds)
+            return self._lease_shard(connection, waiting.dataset, waiting.ordinal, seconds)
 
-        return self._session.lease_first(lambda connection: self._waiting_import(connection, dataset), lease)
+        now = self._session.lease_time
+        return self._session.lease_first(
+            lambda connection: waiting_import(connection, now(), dataset, last), lease
+        )
 
     def renew(self, leased: LeasedImport, seconds: float) -> None:
         """Prolong the lease."""
@@ -271,18 +272,6 @@ class Imports:
             else:
                 end_if_all_ended(connection, dataset)
 
-    def _waiting_import(self, connection: Connection, only: str | None) -> _Waiting | None:
-        return self._waiting_listing(connection, only) or self._waiting_shard(connection, only)
-
-    def _waiting_listing(self, connection: Connection, only: str | None) -> _Waiting | None:
-        query = select(_imports.dataset).where(
-            _imports.state == "listing", _imports.due_at <= self._session.lease_time()
-        )
-        if only is not None:
-            query = query.where(_imports.dataset == only)
-        found = rows.first(connection, query.order_by(_imports.due_at, _imports.dataset))
-        return None if found is None else _Waiting(found["dataset"])
-
     def _lease_listing(self, connection: Connection, found: str, seconds: float) -> LeasedListing | None:
         locked_dataset(connection, found)
         row = import_rows.import_row(connection, found, lock=True)
@@ -298,16 +287,6 @@ class Imports:
         due = self._session.lease_time() + seconds
         change(connection, leased, {"fence": leased.fence, "attempts": row["attempts"] + 1, "due_at": due})
         return leased
-
-    def _waiting_shard(self, connection: Connection, only: str | None) -> _Waiting | None:
-        query = select(_shards.dataset, _shards.ordinal).where(
-            schema.OPEN_SHARDS, _shards.due_at <= self._session.lease_time()
-        )
-        if only is not None:
-            query = query.where(_shards.dataset == only)
-        in_turn = (_shards.due_at, _shards.dataset, _shards.ordinal)
-        found = rows.first(connection, query.order_by(*in_turn))
-        return None if found is None else _Waiting(found["dataset"], found["ordinal"])
 
     def _lease_shard(
         self, connection: Connection, name: str, ordinal: int, seconds: float

@@ -58,6 +58,7 @@ MASKED_SOURCES = text("mask IS NOT NULL")
 PAIRED_SOURCES = text("pair IS NOT NULL")
 
 OPEN_SHARDS = text("state IN ('pending', 'leased')")
+OPEN_IMPORTS = text("state IN ('listing', 'importing')")
 
 datasets = Table(
     "datasets",
@@ -117,6 +118,8 @@ imports = Table(
     Column("attempts", Integer, nullable=False),
     Column("due_at", Float, nullable=False),
     Column("problem", JSON(none_as_null=True)),
+    # Partial: all open ones are looked at for each lease, and each idle worker asks twice a second.
+    partial("imports_open", "dataset", where=OPEN_IMPORTS),
 )
 """How datasets are imported from a URL. ``names``: class names by the numbers that stand for them.
 
@@ -143,7 +146,7 @@ import_shards = Table(
     Column("rejected", Integer, nullable=False),
     Column("rejections", JSON(none_as_null=True)),
     Column("problem", JSON(none_as_null=True)),
-    partial("import_shards_open", "due_at", "dataset", "ordinal", where=OPEN_SHARDS),
+    partial("import_shards_open_of_dataset", "dataset", "due_at", "ordinal", where=OPEN_SHARDS),
 )
 """A part of an import that one worker reads: a tar, a Parquet file, or some ``files`` of one folder.
 
