@@ -7,10 +7,16 @@ import os
 import shutil
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from fsspec import AbstractFileSystem
+
+BEGINNING = 64
+"""Bytes of a file that tell the size of an image."""
+
+Before = Callable[[bytes], object]
 
 
 class Folder(Protocol):
@@ -23,8 +29,11 @@ class Folder(Protocol):
         """Write a file, whole and durably."""
         ...
 
-    def read(self, name: str) -> bytes | None:
-        """Return a file, or None if there is none."""
+    def read(self, name: str, before: Before | None = None) -> bytes | None:
+        """Return a file, or None if there is none.
+
+        ``before`` is given its first `BEGINNING` bytes, and may wait before the rest is read.
+        """
         ...
 
     def exists(self, name: str) -> bool:
@@ -89,10 +98,14 @@ class LocalFolder:
             folder = folder.parent
             _sync_folder(folder)
 
-    def read(self, name: str) -> bytes | None:
-        """Return a file, or None if there is none."""
+    def read(self, name: str, before: Before | None = None) -> bytes | None:
+        """Return a file, or None if there is none; ``before`` is given its beginning first."""
         try:
-            return (self.root / name).read_bytes()
+            with (self.root / name).open("rb") as file:
+                if before is not None:
+                    before(file.read(BEGINNING))
+                    file.seek(0)
+                return file.read()
         except FileNotFoundError:
             return None
 
@@ -165,10 +178,13 @@ class RemoteFolder:
         """Write an object."""
         self.filesystem.pipe_file(f"{self.root}/{name}", data)
 
-    def read(self, name: str) -> bytes | None:
-        """Return an object, or None if there is none."""
+    def read(self, name: str, before: Before | None = None) -> bytes | None:
+        """Return an object, or None if there is none; ``before`` is given its beginning first."""
+        path = f"{self.root}/{name}"
         try:
-            return bytes(self.filesystem.cat_file(f"{self.root}/{name}"))
+            if before is not None:
+                before(bytes(self.filesystem.cat_file(path, start=0, end=BEGINNING)))
+            return bytes(self.filesystem.cat_file(path))
         except FileNotFoundError:
             return None
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
-from counterpose_core.blob_folders import Folder, LocalFolder, RemoteFolder
+from counterpose_core.blob_folders import Before, Folder, LocalFolder, RemoteFolder
 from counterpose_core.content_address import blob_name, digests_in_bytes
 from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing, DiskFailed, StorageFull
 from counterpose_core.images.packing import PackedImage, unpack
@@ -130,20 +130,18 @@ class BlobStore:
         if not (same and self._used(name)):
             self._write(name, found if same and found is not None else image.data)
 
-    def get(self, ref: str, before: Callable[[bytes], object] | None = None) -> bytes:
+    def get(self, ref: str, before: Before | None = None) -> bytes:
         """Return the bytes named ``ref``; those of a packed image are its raw form.
 
-        ``before`` is given the bytes as they are stored before an image is unpacked, and may wait for room.
+        ``before`` is given the first bytes as they are stored before the rest is read, and may wait for room.
 
         Raises:
             ArtifactMissing: nothing is stored under ``ref``.
             ArtifactCorrupt: the stored bytes no longer match the digest.
         """
-        data = self._folder.read(blob_name(ref)) if _DIGEST.fullmatch(ref) else None
+        data = self._folder.read(blob_name(ref), before) if _DIGEST.fullmatch(ref) else None
         if data is None:
             raise no_blob(ref)
-        if before is not None:
-            before(data)
         # The digest is checked at every read, so that corrupt data never reaches a report.
         if digest(data) == ref:
             return data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from counterpose_core.blob_folders import BEGINNING, Before
 from counterpose_core.blobs import BlobStore
 from simulation.faults import Faults
 from simulation.processes import PROCESS, KilledError
@@ -33,8 +34,11 @@ class _Folder:
             raise KilledError
         self._disk.files[name] = data
 
-    def read(self, name: str) -> bytes | None:
-        return self._disk.files.get(name)
+    def read(self, name: str, before: Before | None = None) -> bytes | None:
+        data = self._disk.files.get(name)
+        if data is not None and before is not None:
+            before(data[:BEGINNING])
+        return data
 
     def exists(self, name: str) -> bool:
         return name in self._disk.files

@@ -25,7 +25,7 @@ ANYBODY = ""
 UNKNOWN_BODIES, UNKNOWN_BODIES_OF_ONE = 64, 4
 """Bodies without a key that may be awaited at once, and of one address: forms of the login page."""
 
-MOST_UNREAD, MOST_UNREAD_OF_ONE = 268_435_456, 134_217_728
+MOST_UNREAD, MOST_UNREAD_OF_ONE = 134_217_728, 67_108_864
 """Bytes of large answers that are being sent, and of one address: images, reports, JSON. What is made
 while it is sent, such as an export, has a piece in memory alone, and is not counted."""
 

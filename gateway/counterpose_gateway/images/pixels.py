@@ -15,7 +15,7 @@ from counterpose_core.contract.datasets import SourceUpload
 from counterpose_core.errors import PayloadTooLarge
 from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, MAX_PIXELS, pixel_count
 
-MOST_PIXELS = 16_000_000
+MOST_PIXELS = 8_000_000
 """Pixels that are worked on at once, in all images together; one image may have more, by itself."""
 
 SMALL = 1_000_000
@@ -51,7 +51,7 @@ class Get(Protocol):
     """Reads a blob, as `counterpose_core.blobs.BlobStore.get` does."""
 
     def __call__(self, ref: str, before: Callable[[bytes], object] | None = None, /) -> bytes:
-        """Return its bytes; ``before`` is given those that are stored before they are unpacked."""
+        """Return its bytes; ``before`` is given the first that are stored, before the rest is read."""
         ...
 
 
@@ -69,7 +69,7 @@ class PixelRoom:
 
     @contextmanager
     def held(self, data: bytes, *, waits: bool = True) -> Iterator[None]:
-        """Wait until there is room for the image of these bytes, and hold it until the block ends.
+        """Wait until there is room for the image that begins so, and hold it until the block ends.
 
         ``waits``: else it is counted at once, for one who holds another image, whom no one may wait for.
         """

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class RoomyStore(Protocol):
-    """A store that tells what it has of an image before it unpacks it, so that it can be made to wait."""
+    """A store that tells how an image begins before it reads it, so that it can be made to wait."""
 
     def get(self, ref: str, before: Callable[[bytes], object] | None = None) -> bytes:
-        """Return the verified bytes named ``ref``; ``before`` is given those that are stored."""
+        """Return the verified bytes named ``ref``; ``before`` is given the first that are stored."""
         ...
 
 

@@ -86,11 +86,18 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int =
 
 
 def pixel_count(data: bytes) -> int:
-    """Return how many pixels an image has by its header; 0 where `decode_image` refuses it unread."""
+    """Return how many pixels an image has by its header; 0 where `decode_image` refuses it unread.
+
+    The first 64 bytes are enough of a raw image, a PNG and a lossless WebP.
+    """
     if data.startswith(_RAW_MAGIC):
         header = data[len(_RAW_MAGIC) :][: _RAW_HEADER.size]
         height, width, _ = _RAW_HEADER.unpack(header) if len(header) == _RAW_HEADER.size else (0, 0, 0)
         return int(height * width)
+    if data[8:16] == b"WEBPVP8L" and data[20:21] == b"/" and len(data) >= 25:
+        # As the store packs images: its first bytes tell the size, but Pillow wants all of them.
+        sides = int.from_bytes(data[21:25], "little")
+        return ((sides & 0x3FFF) + 1) * ((sides >> 14 & 0x3FFF) + 1)
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             return image.width * image.height

@@ -8,12 +8,15 @@ import stat
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from counterpose_core import blobs
 from counterpose_core.blobs import BlobStore, cache_key, digest
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing, DiskFailed, StorageFull
+from counterpose_core.images.codecs import pixel_count
+from counterpose_core.images.packing import pack
 
 
 @pytest.fixture(params=["folder", "memory"])
@@ -31,6 +34,20 @@ def test_bytes_are_read_back_by_their_digest(store: BlobStore) -> None:
     assert ref == digest(b"an image")
     assert store.get(ref) == b"an image"
     assert store.put(b"an image") == ref
+
+
+@pytest.mark.parametrize("side", [300, 2500, 20_000])
+def test_the_first_bytes_of_a_stored_image_tell_its_pixels_before_the_rest_is_read(
+    store: BlobStore, side: int
+) -> None:
+    """As lossless WebP, as PNG beyond its 6 megapixels, and as PNG beyond its longest side."""
+    pixels = np.zeros((300 if side > 16_383 else side, side, 3), np.uint8)
+    image, beginnings = pack(pixels), list[bytes]()
+    store.put_packed(image)
+    raw = store.get(image.ref, beginnings.append)
+    [beginning] = beginnings
+    assert (len(beginning) <= 64, pixel_count(beginning)) == (True, pixels.size // 3)
+    assert pixel_count(raw[:64]) == pixels.size // 3
 
 
 @pytest.mark.fault("B62")
