@@ -11,8 +11,9 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -101,7 +102,7 @@ class Importer:
         stopped = threading.Event()
         renewal = asyncio.create_task(keep_leased(self._renew, leased, self._lease_seconds))
         try:
-            await asyncio.to_thread(self._import, leased, stopped)
+            await _in_a_thread_of_its_own(lambda: self._import(leased, stopped))
         finally:
             renewal.cancel()
             stopped.set()
@@ -278,6 +279,23 @@ def _told_apart(
             labels.add(source.label)
             kept.append(source)
     return kept, alike
+
+
+async def _in_a_thread_of_its_own(work: Callable[[], None]) -> None:
+    """Wait for work that raises nothing; who is cancelled, and the process, end without it.
+
+    A storage may not answer for minutes, and the threads of the event loop are waited for at its end.
+    """
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def run() -> None:
+        work()
+        with suppress(RuntimeError):
+            # The loop was closed: nobody waits.
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=run, daemon=True, name="import").start()
+    await done.wait()
 
 
 def find_shards(leased: LeasedListing, storage: Storage, most: int) -> Iterator[NewShard]:

@@ -1,4 +1,4 @@
-"""A worker that is killed in the middle of a shard: nothing is lost, and no image is there twice."""
+"""A worker that is killed or stopped in the middle of a shard: nothing is lost, no image is there twice."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from counterpose_core.contract.datasets import ImportCreate
 from counterpose_gateway.ledger import Ledger
+from counterpose_gateway.ledger.tables import schema
 from fakes.ledgers import new_ledger
 from fakes.processes import look_until
 from fakes.shards import write_shards
@@ -62,6 +64,35 @@ def test_a_killed_worker_loses_no_image_and_repeats_none(tmp_path: Path) -> None
     assert found is not None
     assert (found.state, found.images, found.n_rejected) == ("done", SHARDS * EACH, 0)
     ledger.close()
+
+
+def test_a_worker_that_is_asked_to_stop_ends_though_its_storage_does_not_answer(tmp_path: Path) -> None:
+    """A pipe that nobody writes to is read for ever; the lease is given back, and costs no attempt."""
+    shards = tmp_path / "shards"
+    shards.mkdir()
+    os.mkfifo(shards / "one.tar")
+    ledger = new_ledger(tmp_path)
+    ledger.datasets.create("photos", None)
+    ledger.imports.create("photos", ImportCreate(url=f"file://{shards}/one.tar"), "webdataset")
+    worker = start_worker(tmp_path, shards)
+    try:
+        look_until(lambda: shard_states(ledger) == [("leased", 1)])
+        worker.terminate()
+        assert worker.wait(timeout=100) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+    assert shard_states(ledger) == [("pending", 0)]
+    ledger.close()
+
+
+def shard_states(ledger: Ledger) -> list[tuple[str, int]]:
+    """The state and the attempts of each shard."""
+    columns = schema.import_shards.c
+    with ledger._session.database.reading() as connection:
+        return [
+            (state, tries) for state, tries in connection.execute(select(columns.state, columns.attempts))
+        ]
 
 
 def imported(ledger: Ledger) -> int:
