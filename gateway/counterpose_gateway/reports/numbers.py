@@ -11,8 +11,11 @@ NOTHING = "–"
 
 
 def percent(value: float | None, digits: int = 0) -> str:
-    """A share in per cent."""
-    return NOTHING if value is None else f"{100 * value:.{digits}f} %"
+    """A share, or a difference of shares, in per cent; one that rounds to zero has no sign."""
+    if value is None:
+        return NOTHING
+    text = f"{abs(100 * value):.{digits}f}"
+    return f"{MINUS if value < 0 and float(text) else ''}{text} %"
 
 
 def rare_percent(value: float | None) -> str:

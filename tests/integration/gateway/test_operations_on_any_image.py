@@ -198,6 +198,8 @@ async def test_of_three_images_nothing_is_decided_and_the_estimate_says_how_many
     assert (
         "of 20 operations on 3 images none is shown to hurt; 0 hold, 20 cannot be decided" in summary.verdict
     )
+    [verdict] = (await finished(gateway, operations=["rotation"])).verdicts
+    assert verdict.sentence == "steady: rotation is not shown to hurt on 3 images; it cannot be decided."
 
 
 async def test_nothing_holds_of_a_classifier_that_is_wrong_on_every_original(gateway: FakeGateway) -> None:

@@ -281,6 +281,10 @@ def _verdict(name: str, figures: Sequence[OperationFigure], found: OperationAnsw
         sentence = own[0].sentence + of_all
         return ClassifierVerdict(classifier=name, state=found.shown, finding=None, sentence=sentence)
     sentence = f"{name}: of {len(own)} {kind} on {len(found.groups)} images none is shown to hurt; {rest}"
+    if len(own) == 1:
+        outcome = "holds" if counts["holds"] else "cannot be decided"
+        unshown = f"{own[0].operation} is not shown to hurt on {len(found.groups)} images"
+        sentence = f"{name}: {unshown}; it {outcome}."
     state: OperationState = "cannot-tell" if counts["cannot-tell"] else "holds"
     return ClassifierVerdict(classifier=name, state=state, finding=None, sentence=sentence)
 

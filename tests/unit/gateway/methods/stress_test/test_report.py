@@ -333,6 +333,8 @@ def test_an_empty_plot_has_an_axis() -> None:
     [
         (percent(0.934, 1), "93.4 %"),
         (percent(None), "–"),
+        (percent(-0.04), "−4 %"),
+        (percent(-0.004), "0 %"),
         (signed(-0.25, 2), "−0.25"),
         (signed(-0.001, 2), "0.00"),
         (signed(0.3, 1), "+0.3"),
