@@ -27,7 +27,7 @@ from counterpose_core.images.clip_metrics import unit
 from counterpose_core.images.codecs import decode_image
 from counterpose_core.suite import ClassifiersSuite, load_suite
 from counterpose_core.text.plain_text import check_caption
-from counterpose_gateway.http import bodies
+from counterpose_gateway.http import edge
 from counterpose_gateway.images.intake import checked_classes, register_folder
 from counterpose_gateway.imports.storage import Storage
 from counterpose_gateway.services.clients import services_of
@@ -239,7 +239,7 @@ async def slow_body(folder: Path) -> None:
         await asyncio.Event().wait()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bodies, "BODY_SECONDS", 0.01)
+        patch.setattr(edge, "BODY_SECONDS", 0.01)
         await through_gateway("POST", ROOT, content=trickle())(folder)
 
 

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from counterpose_core.errors import error_classes
-from counterpose_gateway.http import bodies
+from counterpose_gateway.http import edge
 from counterpose_gateway.ledger.datasets.datasets import Datasets
 from counterpose_gateway.routes import runs
 from fakes.gateway import FakeGateway, fake_gateway
@@ -142,7 +142,7 @@ async def test_a_body_that_never_arrives_times_out(
         yield b"{"
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.01)
+    monkeypatch.setattr(edge, "BODY_SECONDS", 0.01)
     problem(await gateway.http.post(ROOT, content=trickle()), 408, "request-timeout")
 
 
