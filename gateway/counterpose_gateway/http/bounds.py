@@ -29,6 +29,10 @@ MOST_UNREAD, MOST_UNREAD_OF_ONE = 134_217_728, 67_108_864
 """Bytes of large answers that are being sent, and of one address: images, reports, JSON. What is made
 while it is sent, such as an export, has a piece in memory alone, and is not counted."""
 
+IMAGES, IMAGES_OF_ONE = 3, 2
+"""Requests that decode or encode images at once, and of one tenant: each has one of the few threads, also
+while it waits for room for its pixels, and lists and polls need those that are left."""
+
 EXPORTS, EXPORTS_OF_ONE = 4, 2
 """Exports of runs that are written and sent at once, and of one tenant: each is a whole copy on the disk."""
 
@@ -145,6 +149,7 @@ class Room:
             "answers that nobody has read yet take all the room for them",
         )
         self.exports = exports_at_once()
+        self.images = FairSemaphore(IMAGES, IMAGES_OF_ONE)
 
     @property
     def uses(self) -> list[Use]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Protocol
+from typing import Annotated, ParamSpec, Protocol, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
 from pydantic import BeforeValidator, Field
@@ -30,6 +30,9 @@ from counterpose_gateway.records.tenants import DEFAULT_TENANT
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.settings import GatewaySettings
 from counterpose_gateway.store.budget import StoreBudget
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Segment(StringConvertor):
@@ -77,6 +80,11 @@ class GatewayContext(RunContext):
     budget: StoreBudget | None = None
     tenant: str = DEFAULT_TENANT
     views: dict[Caller, GatewayContext] = field(default_factory=dict, repr=False)
+
+    async def in_image_turn(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what ``work`` on images returns; it waits for the tenant's turn, and then has a thread."""
+        async with self.room.images.held(self.tenant):
+            return await asyncio.to_thread(work, *args, **kwargs)
 
     def of(self, caller: Caller) -> GatewayContext:
         """Return the context of a caller's requests; it is made once.

@@ -44,7 +44,7 @@ NewDatasetName = Annotated[
 ]
 
 
-# Plain functions, not coroutines: the ledger and the decoding of images block, so they run in threads.
+# Plain functions, not coroutines: the ledger blocks, so they run in threads.
 @router.post("", status_code=201, response_model=Dataset)
 def create_dataset(body: DatasetCreate, context: Context, key: IdempotencyKey = None) -> Response:
     """Create an empty dataset; the same name with the same classes is the same dataset."""
@@ -86,7 +86,7 @@ def delete_dataset(name: DatasetName, context: Context) -> None:
 
 
 @router.post("/{name}/sources", status_code=200, response_model=SourcesAdded)
-def add_sources(
+async def add_sources(
     name: DatasetName, body: SourcesAdd, context: Context, key: IdempotencyKey = None
 ) -> Response:
     """Add labelled images; a rejected image does not affect the others."""
@@ -96,7 +96,8 @@ def add_sources(
         quotas = Quotas.of(context.settings)
         return add_uploads(name, body.sources, context.ledger, context.store, quotas)
 
-    return answer_once(context.ledger, f"datasets/{name}/sources", key, body, work, status=200)
+    scope = f"datasets/{name}/sources"
+    return await context.in_image_turn(answer_once, context.ledger, scope, key, body, work, status=200)
 
 
 @router.post("/{name}/import", status_code=202, response_model=Dataset)

@@ -70,11 +70,11 @@ def export_response(
 
 
 @router.get("/{ref}.png", response_class=Response, responses={200: {"content": {"image/png": {}}}})
-def get_image(
+async def get_image(
     ref: Annotated[BlobRef, Path(description="SHA-256 of the stored image.")], context: Context
 ) -> Response:
     """Return a stored image as PNG; generated images are marked as synthetic in their metadata."""
-    png = png_of(ref, context.own_blobs, context.ledger.datasets)
+    png = await context.in_image_turn(png_of, ref, context.own_blobs, context.ledger.datasets)
     return Response(png, media_type="image/png", headers={"cache-control": FOR_EVER})
 
 

@@ -22,7 +22,7 @@ from counterpose_core.types import BlobRef
 from counterpose_gateway.images.pixels import PIXELS
 from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE, png_of, synthetic_xmp
 from counterpose_gateway.reports.images import LONGEST_SIDE, encode_webp, shrink
-from counterpose_gateway.routes.context import Context
+from counterpose_gateway.routes.context import Context, GatewayContext
 from counterpose_gateway.routes.exports import FOR_EVER
 from counterpose_gateway.ui.environment import PageRoute
 from counterpose_gateway.ui.static_content import static_content
@@ -33,12 +33,17 @@ Ref = Annotated[BlobRef, Path(description="SHA-256 of the stored image.")]
 
 
 @router.get("/made.webp")
-def get_made_image(
+async def get_made_image(
     recipe: Annotated[ImageRef, Query(description="The recipe of the image.")], context: Context
 ) -> Response:
     """Return what a recipe makes of a stored image, at the size of the pages."""
     if not is_recipe(recipe):
         raise InvalidRequest(f"{recipe!r} is no recipe of an image")
+    shown = await context.in_image_turn(_made_image, recipe, context)
+    return Response(shown, media_type="image/webp", headers={"cache-control": FOR_EVER})
+
+
+def _made_image(recipe: str, context: GatewayContext) -> bytes:
     try:
         with PIXELS.reading(context.own_blobs.get) as read:
             pixels = shrink(shown_image(recipe, read))
@@ -46,16 +51,17 @@ def get_made_image(
         raise ArtifactMissing(f"the photograph of {recipe!r} is not an image") from error
     is_changed = Recipe.parsed(recipe).operation != IDENTITY
     marks = synthetic_xmp(OPERATION_SOURCE_TYPE, artifact=recipe) if is_changed else ""
-    return Response(
-        encode_webp(pixels, marks, lossless=False),
-        media_type="image/webp",
-        headers={"cache-control": FOR_EVER},
-    )
+    return encode_webp(pixels, marks, lossless=False)
 
 
 @router.get("/{ref}.webp")
-def get_small_image(ref: Ref, context: Context) -> Response:
+async def get_small_image(ref: Ref, context: Context) -> Response:
     """Return an image at the size of the pages; a tiny one is enlarged, each pixel to a square."""
+    shown = await context.in_image_turn(_small_image, ref, context)
+    return Response(shown, media_type="image/webp", headers={"cache-control": FOR_EVER})
+
+
+def _small_image(ref: str, context: GatewayContext) -> bytes:
     try:
         with PIXELS.reading(context.own_blobs.get) as read:
             pixels = shrink(decode_image(read(ref)))
@@ -63,14 +69,13 @@ def get_small_image(ref: Ref, context: Context) -> Response:
         raise ArtifactMissing(f"the artifact {ref!r} is not an image; check the digest") from error
     marks = "" if context.ledger.datasets.is_source_image(ref) else synthetic_xmp(artifact=ref)
     is_tiny = max(pixels.shape[:2]) <= LONGEST_SIDE // 2
-    shown = encode_webp(_enlarged(pixels) if is_tiny else pixels, marks, lossless=is_tiny)
-    return Response(shown, media_type="image/webp", headers={"cache-control": FOR_EVER})
+    return encode_webp(_enlarged(pixels) if is_tiny else pixels, marks, lossless=is_tiny)
 
 
 @router.get("/{ref}.png")
-def get_image(ref: Ref, context: Context) -> Response:
+async def get_image(ref: Ref, context: Context) -> Response:
     """Return an image as it is stored."""
-    png = png_of(ref, context.own_blobs, context.ledger.datasets)
+    png = await context.in_image_turn(png_of, ref, context.own_blobs, context.ledger.datasets)
     return Response(png, media_type="image/png", headers={"cache-control": FOR_EVER})
 
 
