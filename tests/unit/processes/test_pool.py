@@ -110,7 +110,11 @@ def test_callers_whose_tasks_wait_take_turns(pool: Pool) -> None:
     look_until(going.running)
     ended: list[str] = []
     for name, caller in (("a1", "busy"), ("a2", "busy"), ("a3", "busy"), ("b1", "other"), ("c1", "third")):
-        pool.start(None, caller).add_done_callback(lambda _, name=name: ended.append(name))
+
+        def note(_: object, name: str = name) -> None:
+            ended.append(name)
+
+        pool.start(None, caller).add_done_callback(note)
     going.give_up()
     look_until(lambda: len(ended) == 5)
     assert ended == ["a1", "b1", "c1", "a2", "a3"]
