@@ -34,12 +34,19 @@ class Holder:
     """Who calls: the id of a key, or ``settings``, what it may do, and whose objects it sees.
 
     ``session``: the number of the browser's session that stands for the key; None where the key itself came.
+    ``signed_by``: the key that made the link by which somebody reads; None for a key itself.
     """
 
     id: str
     scopes: tuple[Scope, ...] = SCOPES
     tenant: str = DEFAULT_TENANT
     session: str | None = None
+    signed_by: str | None = None
+
+    @property
+    def key_id(self) -> str:
+        """The id of the key with which the right to call ends."""
+        return self.signed_by or self.id
 
 
 class _Memory(Generic[T]):

@@ -32,20 +32,20 @@ class KeyWatch:
             Unauthorized: it did.
         """
         task = asyncio.current_task()
-        if task is None or holder is None or holder.id == OF_SETTINGS:
+        if task is None or holder is None or holder.key_id == OF_SETTINGS:
             yield
             return
-        self._open[holder.id].add(task)
-        if holder.id not in self._watchers:
-            self._watchers[holder.id] = asyncio.create_task(self._watch(holder.id))
+        self._open[holder.key_id].add(task)
+        if holder.key_id not in self._watchers:
+            self._watchers[holder.key_id] = asyncio.create_task(self._watch(holder.key_id))
         try:
             yield
         except asyncio.CancelledError:
             if task not in self._ended:
                 raise
-            raise Unauthorized(f"the API key {holder.id} ended before the answer did") from None
+            raise Unauthorized(f"the API key {holder.key_id} ended before the answer did") from None
         finally:
-            self._open[holder.id].discard(task)
+            self._open[holder.key_id].discard(task)
             if task in self._ended:
                 self._ended.discard(task)
                 task.uncancel()

@@ -90,7 +90,7 @@ class SignedUrls:
                 f"the link to {path!r} ends at {_shown(int(end))}, and here it is "
                 f"{_shown(self._clock())}; {_ADVICE}"
             )
-        return Holder(f"link of {key_id}", ("read",), tenant)
+        return Holder(f"link of {key_id}", ("read",), tenant, signed_by=key_id)
 
     async def _signing_key(self, given: str) -> tuple[str, bytes]:
         known = [hmac.compare_digest(given.encode(), each) for each in self._own]

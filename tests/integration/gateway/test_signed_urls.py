@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -15,8 +17,11 @@ import pytest_asyncio
 from starlette.requests import Request
 
 from counterpose_core.errors import SignedUrlRefused
+from counterpose_gateway.access import key_ring, key_watch
 from counterpose_gateway.access.key_ring import KeyRing
 from counterpose_gateway.http.signed_urls import TOLERANCE_SECONDS, SignedUrls
+from counterpose_gateway.images.png import png_of
+from counterpose_gateway.routes import exports
 from fakes.access_keys import new_access_key
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem
@@ -92,6 +97,35 @@ async def test_a_link_shows_the_report_the_export_and_an_image_without_a_key(
             assert shown.content == own.content or path.endswith("export"), path
     shown = await gateway.http.get(await signed(gateway, report))
     assert shown.headers["referrer-policy"] == "no-referrer"
+
+
+async def test_an_answer_to_a_link_may_take_long_and_ends_with_the_key_that_signed_it(
+    gateway: FakeGateway, report: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key is looked at again and again meanwhile, by its own name and not by the link's."""
+    items = report.replace("/report", "/items?state=done")
+    found = (await gateway.http.get(items, headers=key(SETTINGS_KEY))).json()
+    image = f"/v1/artifacts/{found['items'][0]['source_image']}.png"
+    made, ledgers = new_access_key(gateway.ledger)
+    links = [await signed(gateway, image, whole) for whole in (SETTINGS_KEY, ledgers)]
+    monkeypatch.setattr(key_watch, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(key_ring, "KNOWN_SECONDS", 0.0)
+    waits, begun, free = 0.3, Event(), Event()
+
+    def slow(*given: Any) -> bytes:
+        begun.set()
+        free.wait(waits)
+        return png_of(*given)
+
+    monkeypatch.setattr(exports, "png_of", slow)
+    assert [(await gateway.http.get(link)).status_code for link in links] == [200, 200]
+    begun.clear()
+    waits = 100.0
+    reading = asyncio.create_task(gateway.http.get(links[1]))
+    await asyncio.to_thread(begun.wait, 100)
+    gateway.ledger.access.end_key(replace(made, revoked_at=dt.datetime.now(dt.UTC)))
+    problem(await reading, 401, "unauthorized")
+    free.set()
 
 
 @pytest.mark.fault("B61")
