@@ -6,6 +6,7 @@ texts and profiles of a file inflate.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 import zlib
@@ -24,7 +25,13 @@ MAX_CHUNKS = 20_000
 MAX_SCANS = 32
 """Cameras and optimizers write at most a dozen; each may take 30 bytes, and walks over all pixels again."""
 
-_LENGTH, _SIZE = struct.Struct(">I"), struct.Struct(">II")
+MAX_SEGMENTS = 1000
+"""The largest file has 750 of 64 kB. For each of EXIF data, Pillow copies all that came before."""
+
+MOST_COEFFICIENTS = 100_000_000
+"""A JPEG of several scans is held in numbers of two bytes while it is decoded, a plain one is not."""
+
+_LENGTH, _SIZE, _SIDES = struct.Struct(">I"), struct.Struct(">II"), struct.Struct(">HH")
 _COMPRESSED = frozenset({b"zTXt", b"iTXt", b"iCCP"})
 _FRAME = 12
 """Bytes of a chunk in addition to its content: length, kind, checksum."""
@@ -41,8 +48,11 @@ _MARKUP = re.compile(rb"<script|<\?php|<html|<!doctype", re.IGNORECASE)
 _JPEG_AS_SCRIPT = b"\xff\xd8\xff\xe0/*"
 JPEG = b"\xff\xd8"
 _SCAN, _COMMENT, _END = 0xDA, 0xFE, 0xD9
-# Of those that may follow compressed pixels: these are neither an escaped byte nor a restart.
-_MARKER = re.compile(rb"\xff+([\x01-\xcf\xd8-\xfe])")
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_PROGRESSIVE = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
+# Those that a length follows: no escaped byte, no restart, and neither TEM (01) nor another start (D8). Who
+# reads a length behind one of these passes over scans that a decoder does not.
+_MARKER = re.compile(rb"\xff+([\x02-\xcf\xd9-\xfe])")
 _PNG_TEXTS = frozenset({b"tEXt", b"iTXt", b"zTXt"})
 _ZIP_END = struct.Struct("<4s4H2LH")
 _ZIP_END_SIGNATURE, _ZIP_ENTRY_SIGNATURE = b"PK\x05\x06", b"PK\x01\x02"
@@ -73,13 +83,48 @@ def check_chunks(data: bytes, *, max_pixels: int, max_chunks: int = MAX_CHUNKS) 
 
 
 def check_scans(data: bytes) -> None:
-    """Check the number of a JPEG's scans, of which a small file may have thousands.
+    """Check the number of a JPEG's scans, of which a small file may have thousands, and what they hold.
 
     Raises:
-        ImageUndecodable: there are more than `MAX_SCANS`, or more than `MAX_CHUNKS` segments of any kind.
+        ImageUndecodable: there are more than `MAX_SCANS`, or more than `MAX_SEGMENTS` segments of any kind.
+        ImageTooLarge: there are several, and the image has more than `MOST_COEFFICIENTS`.
     """
-    if sum(marker == _SCAN for marker, _ in _segments(data)) > MAX_SCANS:
+    scans, progressive, coefficients = 0, False, 0
+    for marker, content in _segments(data):
+        scans += marker == _SCAN
+        if marker in _FRAMES:
+            progressive |= marker in _PROGRESSIVE
+            coefficients = max(coefficients, _coefficients(content))
+    if scans > MAX_SCANS:
         raise ImageUndecodable(f"the JPEG has more than {MAX_SCANS} scans; export the image again")
+    if (progressive or scans > 1) and coefficients > MOST_COEFFICIENTS:
+        raise ImageTooLarge(
+            f"the JPEG has {coefficients:,} coefficients in several scans, more than {MOST_COEFFICIENTS:,}; "
+            "save it without progressive scans"
+        )
+
+
+def jpeg_pixels(data: bytes) -> int:
+    """Return how many pixels a JPEG has by its frame; 0 if it has none.
+
+    Raises:
+        ImageUndecodable: there are more than `MAX_SEGMENTS`.
+    """
+    headers = takewhile(lambda segment: segment[0] != _SCAN, _segments(data))
+    return max((math.prod(_sides(content)) for marker, content in headers if marker in _FRAMES), default=0)
+
+
+def _sides(frame: bytes) -> tuple[int, int]:
+    """Return the height and width that the content of a frame's segment says."""
+    height, width = _SIDES.unpack_from(frame, 1) if len(frame) > _SIDES.size else (0, 0)
+    return height, width
+
+
+def _coefficients(frame: bytes) -> int:
+    """Return how many numbers a decoder keeps of all components of a frame, each by its sampling factors."""
+    factors = [(each >> 4, each & 15) for each in frame[7::3]]
+    most = max((across for across, _ in factors), default=0) * max((down for _, down in factors), default=0)
+    return math.prod(_sides(frame)) * sum(map(math.prod, factors)) // max(most, 1)
 
 
 def chunks(data: bytes) -> Iterator[tuple[bytes, memoryview]]:
@@ -129,6 +174,15 @@ def _inflated(compressed: bytes, most: int) -> int:
     return size
 
 
+def groups_of_codes(data: bytes, pixels: int) -> int:
+    """Return the most groups of Huffman codes that a WebP of so many pixels may have without loss.
+
+    Each block of at least 4 x 4 pixels may name one of 65,536, and each takes 32 bits in the file.
+    """
+    lossless = data[8:12] == b"WEBP" and (b"VP8L" in data or b"ALPH" in data)
+    return min(len(data) // 4, pixels // 16, 2**16) if lossless else 0
+
+
 def is_other_media(data: bytes) -> bool:
     """Return True if ``data`` is an image or a document of an unsupported kind."""
     head = data[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -172,13 +226,13 @@ def _segments(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the marker and content of each segment of a JPEG, up to its end (ITU T.81, annex B).
 
     Raises:
-        ImageUndecodable: there are more than `MAX_CHUNKS`.
+        ImageUndecodable: there are more than `MAX_SEGMENTS`.
     """
     start, count = len(JPEG), 0
     while (found := _MARKER.search(data, start)) and (marker := found[1][0]) != _END:
         count += 1
-        if count > MAX_CHUNKS:
-            raise ImageUndecodable(f"the JPEG has more than {MAX_CHUNKS} segments; export the image again")
+        if count > MAX_SEGMENTS:
+            raise ImageUndecodable(f"the JPEG has more than {MAX_SEGMENTS} segments; export the image again")
         start = found.end() + int.from_bytes(data[found.end() : found.end() + 2])
         yield marker, data[found.end() + 2 : start]
 

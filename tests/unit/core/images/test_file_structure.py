@@ -228,7 +228,7 @@ def test_a_jpeg_of_many_scans_is_refused_and_one_of_a_camera_is_not() -> None:
 
 def test_a_jpeg_of_many_segments_is_refused_in_time() -> None:
     began = time.process_time()
-    with pytest.raises(ImageUndecodable, match="more than 20000 segments"):
+    with pytest.raises(ImageUndecodable, match="more than 1000 segments"):
         decode_image(JPEG[:2] + b"\xff\xfe\x00\x02" * 6_000_000 + JPEG[2:])
     assert time.process_time() - began < 2.0
 
