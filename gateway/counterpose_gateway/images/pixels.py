@@ -14,6 +14,7 @@ from typing import Protocol
 from counterpose_core.contract.datasets import SourceUpload
 from counterpose_core.errors import PayloadTooLarge
 from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, MAX_PIXELS, pixel_count
+from counterpose_core.images.file_structure import groups_of_codes
 
 MOST_PIXELS = 8_000_000
 """Pixels that are worked on at once, in all images together; one image may have more, by itself."""
@@ -21,6 +22,8 @@ MOST_PIXELS = 8_000_000
 SMALL = 1_000_000
 """Pixels up to which an image waits for none: some megabytes, as many as there are threads."""
 
+_OF_A_GROUP = 350
+"""Pixels that take as much memory as the tables of one group of a WebP's codes: 5,600 bytes."""
 
 MOST_OF_A_REQUEST = 40_000_000
 """Pixels of all images of one request: two seconds of a processor. One image may have more, by itself."""
@@ -74,6 +77,7 @@ class PixelRoom:
         ``waits``: else it is counted at once, for one who holds another image, whom no one may wait for.
         """
         pixels = pixel_count(data)
+        pixels += _OF_A_GROUP * groups_of_codes(data, pixels)
         if pixels <= SMALL:
             yield
             return

@@ -18,9 +18,10 @@ from counterpose_core.errors import PayloadTooLarge
 from counterpose_core.images.codecs import encode_raw, pixel_count
 from counterpose_gateway.images import pixels
 from counterpose_gateway.images.pixels import SMALL, PixelRoom, require_few_pixels
+from fakes.webp import webp_of_groups
 
 
-def picture(side: int, form: str = "WEBP") -> bytes:
+def picture(side: int, form: str = "PNG") -> bytes:
     """A file of a few hundred bytes that is a large image."""
     written = io.BytesIO()
     Image.new("RGB", (side, side), (10, 200, 30)).save(written, form, lossless=True)
@@ -66,6 +67,17 @@ def test_an_image_larger_than_the_room_is_worked_on_by_itself_and_a_fault_gives_
         with pytest.raises(ValueError, match="damaged"), room.held(LARGE):
             raise ValueError("damaged")
     assert room.now == 0
+
+
+@pytest.mark.fault("B65")
+def test_a_webp_counts_what_its_groups_of_codes_may_take() -> None:
+    """One of a megapixel and 281 kB takes 338 MB, as a photograph of 21 megapixels would."""
+    room = PixelRoom()
+    with room.held(webp_of_groups(1000, 62_500)):
+        assert 20_000_000 < room.now < 25_000_000
+    # Small ones wait for none, whatever their format.
+    with room.held(webp_of_groups(200, 2500)), room.held(picture(900)):
+        assert room.now == 0
 
 
 @pytest.mark.fault("B65")
