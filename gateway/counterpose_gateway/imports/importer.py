@@ -35,6 +35,7 @@ from counterpose_gateway.images.quota import Quotas
 from counterpose_gateway.imports import image_folder, parquet_files, tar_shards
 from counterpose_gateway.imports.storage import Sample, Storage, reading, refused, with_revision
 from counterpose_gateway.imports.tar_shards import read_tar
+from counterpose_gateway.imports.watch import Watch
 from counterpose_gateway.records.imports import LeasedImport, LeasedListing, LeasedShard, NewShard
 from counterpose_gateway.records.sources import NewSource
 from counterpose_gateway.runs.renewal import keep_leased
@@ -48,6 +49,8 @@ PART_SECONDS = 20.0
 """After so long a part is recorded, however few files it has."""
 DECODING = 4
 """Threads that decode and store images; a durable write waits for the disk most of its time."""
+TURN_SECONDS = 60.0
+"""After so long a shard is given back behind its last part: others have their turn."""
 SHARDS_AT_ONCE = 100
 
 _logger = logging.getLogger(__name__)
@@ -98,9 +101,9 @@ class Importer:
         return leased
 
     async def work(self, leased: LeasedImport) -> None:
-        """List, or read, what is leased; after a cancellation the thread stops at its next image."""
+        """List, or read, what is leased; after a cancellation the thread reads no further."""
         stopped = threading.Event()
-        renewal = asyncio.create_task(keep_leased(self._renew, leased, self._lease_seconds))
+        renewal = asyncio.create_task(self._keep(leased, stopped))
         try:
             await _in_a_thread_of_its_own(lambda: self._import(leased, stopped))
         finally:
@@ -108,6 +111,11 @@ class Importer:
             stopped.set()
             self._busy, self.is_first = False, not self.is_first
             await asyncio.to_thread(self._release, leased)
+
+    async def _keep(self, leased: LeasedImport, stopped: threading.Event) -> None:
+        await keep_leased(self._renew, leased, self._lease_seconds)
+        # It was cancelled, or taken over.
+        stopped.set()
 
     async def _renew(self, leased: LeasedImport, seconds: float) -> None:
         await asyncio.to_thread(self._ledger.imports.renew, leased, seconds)
@@ -151,6 +159,7 @@ class Importer:
         if leased.stamp != stamp:
             # Its positions mean nothing in another file; images that are there already are added once.
             leased = self._ledger.imports.restart_shard(leased, stamp)
+        end = time.monotonic() + TURN_SECONDS
         with ThreadPoolExecutor(DECODING) as pool:
             outcomes = self._outcomes(leased, pool, stopped)
             for part, last in _parts(outcomes):
@@ -162,6 +171,8 @@ class Importer:
                         f"{now!r}); leave shards alone until the import has ended"
                     )
                 self._record(leased, part, last=last)
+                if not last and time.monotonic() > end:
+                    return
         if self._ledger.imports.has_ended(leased.dataset):
             # Its digest is made here rather than while a caller waits: of a million images it takes seconds.
             self._ledger.datasets.get(leased.dataset)
@@ -171,13 +182,15 @@ class Importer:
     ) -> Iterator[_Outcome]:
         """Yield what came of each file, in order; some are decoded ahead."""
         ahead: deque[Future[_Outcome]] = deque()
+        watch = Watch(leased.path, stopped)
         try:
-            for sample in read_shard(leased, self._storage):
+            for sample in read_shard(leased, self._storage, watch):
                 ahead.append(pool.submit(self._take_in, sample, leased.classes))
                 if len(ahead) > 2 * DECODING:
                     yield ahead.popleft().result()
                 if stopped.is_set():
                     return
+                watch.rest()
         except ShardUnreadable:
             # What came before the fault is as good as without it.
             while ahead:
@@ -327,10 +340,11 @@ def named_classes(leased: LeasedListing, first: NewShard, storage: Storage) -> S
     return None
 
 
-def read_shard(leased: LeasedShard, storage: Storage) -> Iterator[Sample]:
+def read_shard(leased: LeasedShard, storage: Storage, watch: Watch) -> Iterator[Sample]:
     """Yield the samples of a shard from its position on.
 
     Raises:
+        LeaseLost: it was stopped.
         RequestError: it is not of its layout.
         ShardUnreadable: it cannot be read.
     """
@@ -339,7 +353,8 @@ def read_shard(leased: LeasedShard, storage: Storage) -> Iterator[Sample]:
         yield from image_folder.read_files(leased.path, leased.files, leased.label, storage, leased.position)
         return
     request, names = leased.request, leased.names
-    with reading(leased.path), storage.open(leased.path) as opened:
+    with reading(leased.path), storage.open(leased.path) as file:
+        opened = watch.watched(file)
         if leased.layout == "parquet":
             yield from parquet_files.read_parquet(opened, leased.position, leased.path, names, request)
         else:
