@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from types import ModuleType
 from typing import IO, Any
 
-from counterpose_core.contract.datasets import ImportCreate
+from counterpose_core.contract.datasets import ImportCreate, RejectedSource
 from counterpose_core.errors import (
     ImageUndecodable,
     ImportRefused,
@@ -23,7 +24,11 @@ from counterpose_gateway.records.imports import NewShard
 
 MOST_INFLATED, MOST_RATIO = 64 << 20, 100
 """Images of a group of rows that are more bytes than the first are not compressed further than the second."""
+MOST_FOOTER = 2 << 20
+"""Bytes of what a file says of its groups of rows; Arrow takes 230 times as many for the shortest of them."""
 BUFFER = 1 << 20
+_END = 8
+"""Bytes of the length of a footer, and of the mark behind it."""
 _MASK = "mask"
 """The column of masks, if a file has one."""
 _MOST_FILES = 100_000
@@ -76,7 +81,7 @@ def read_parquet(
     for batch in _batches(file, path, groups, columns):
         for cells in zip(*map(batch.column, columns), strict=True):
             if row >= start:
-                yield Sample(_source(f"{stem}/{row}", own, *(cell.as_py() for cell in cells)), row + 1)
+                yield Sample(_source(f"{stem}/{row}", own, cells), row + 1)
             row += 1
 
 
@@ -103,8 +108,9 @@ def _batches(file: Any, path: str, groups: list[int], columns: list[str]) -> Ite
         raise ShardUnreadable(f"the shard {path!r} is damaged: {error}") from error
 
 
-def _source(filename: str, names: Sequence[str] | None, cell: Any, label: object, mask: Any = None) -> Any:
+def _source(filename: str, names: Sequence[str] | None, cells: Sequence[Any]) -> RawSource | RejectedSource:
     try:
+        cell, label, mask = (*map(_value, cells), None)[:3]
         content, inside = _bytes(cell), _bytes(mask)
         # Only a path: the image is on the machine that wrote the file.
         if content is None:
@@ -116,6 +122,14 @@ def _source(filename: str, names: Sequence[str] | None, cell: Any, label: object
         )
     except RequestError as error:
         return refused(filename, error)
+
+
+def _value(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    # Letters that are no UTF-8, a day of the year three million: of some values Python has none.
+    except (ValueError, OverflowError) as error:
+        raise InvalidRequest(f"the row has a value of the type {cell.type} that cannot be read") from error
 
 
 def _bytes(cell: Any) -> bytes | None:
@@ -136,12 +150,26 @@ def _groups_from(file: Any, start: int) -> tuple[list[int], int]:
 
 def _parquet_file(opened: IO[bytes], path: str) -> Any:
     arrow, parquet = _arrow(path)
+    _require_short_footer(opened, path)
     try:
         # By pages: a row group of photographs may have a gigabyte.
         return parquet.ParquetFile(opened, buffer_size=BUFFER, pre_buffer=False)
     except (arrow.ArrowInvalid, OSError) as error:
         _require_of_arrow(error)
         raise ShardUnreadable(f"the shard {path!r} is no Parquet file: {error}") from error
+
+
+def _require_short_footer(opened: IO[bytes], path: str) -> None:
+    """Refuse a file that says more of its rows than is read: Arrow reads all of it, and at once."""
+    end = opened.seek(0, io.SEEK_END)
+    opened.seek(max(end - _END, 0))
+    length = int.from_bytes(opened.read(_END)[:4], "little")
+    opened.seek(0)
+    if MOST_FOOTER < length <= end:
+        raise ShardUnreadable(
+            f"the shard {path!r} has {length} bytes about its groups of rows, more than {MOST_FOOTER}; write "
+            "larger groups"
+        )
 
 
 def _require_of_arrow(error: Exception) -> None:
@@ -174,6 +202,9 @@ def _columns(file: Any, path: str, request: ImportCreate) -> tuple[str, str]:
                 f"{path!r} has no column {column!r}; its columns are {', '.join(map(repr, there))}",
                 pointer=f"/{field}",
             )
+    for column in (image, label, _MASK):
+        if there.count(column) > 1:
+            raise InvalidRequest(f"{path!r} has {there.count(column)} columns {column!r}; rename all but one")
     return image, label
 
 

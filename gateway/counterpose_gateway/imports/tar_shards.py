@@ -3,8 +3,6 @@
 Members in a row that share a key, the path up to the first dot of the name, are one sample: an image, its
 label in ``.cls``, ``.json`` or ``.txt``, its caption in ``.json`` or in a ``.txt`` that is not the label, its
 mask in ``.mask.png``. Any other longer ending is another field of the sample. Hidden members are passed over.
-
-Where the shards of a WebDataset are: a brace pattern, an index of `wids`, or one tar.
 """
 
 from __future__ import annotations
@@ -40,7 +38,6 @@ _CAPTIONS = ("caption", "text", "prompt", "description", "title")
 _LONGEST_NAME = 5
 """Words: no class of ImageNet-1k is called by more."""
 _TELLS = 200
-"""Characters of a .json's keys that a refusal tells."""
 _EXTENDED = frozenset((
     tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
@@ -296,6 +293,7 @@ def _object(key: str, data: str) -> dict[str, object]:
 
 INDEX = "wids-shard-index-v1"
 LARGEST_INDEX = 64 << 20
+MOST_LISTED = 250_000  # Each takes 800 bytes.
 LARGEST_CLASSES = 4 << 20
 RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
@@ -387,6 +385,10 @@ def _indexed(url: str, storage: Storage) -> Iterator[str]:
     data = storage.small_file(url, LARGEST_INDEX)
     if data is None:
         raise ShardUnreadable(f"the index {url!r} does not exist")
+    if data.count(b"{") > MOST_LISTED:
+        raise InvalidRequest(
+            f"{url!r} lists more than {MOST_LISTED} shards; write larger ones", pointer="/url"
+        )
     try:
         index = _Index.model_validate_json(data)
     except ValidationError as error:
