@@ -25,8 +25,16 @@ _ends_at: ContextVar[float] = ContextVar("ends_at", default=math.inf)
 
 _CARRIERS = [ipaddress.ip_network(name) for name in ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96")]
 """Their last 32 bits are an IPv4 address: IPv4-compatible (RFC 4291), -translated (2765), NAT64 (6052)."""
-_REFUSED = [ipaddress.ip_network(name) for name in ("64:ff9b:1::/48", "fec0::/10", "168.63.129.16/32")]
-"""An operator's own, which count as global: local NAT64 (RFC 8215), site-local, Azure's host."""
+_REFUSED = [
+    ipaddress.ip_network(name)
+    for name in ("64:ff9b:1::/48", "3fff::/20", "192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32")
+]
+"""Which count as global, with some versions of Python: local NAT64 (RFC 8215), documentation (9637), those of
+protocols, where Oracle's hosts are (6890), relays of 6to4 (7526), Azure's host."""
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""All that is assigned of IPv6 (RFC 4291): the rest is an operator's own, as segments' (5f00::/16) are."""
+_ISATAP = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")
+"""The middle of an address whose last 32 bits are an IPv4 address (RFC 5214)."""
 
 
 class NotPublicError(httpx.ConnectError):
@@ -37,9 +45,12 @@ def is_public(address: str) -> bool:
     """Return whether an address is public: not private, loopback, link-local or reserved."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     inside = getattr(parsed, "ipv4_mapped", None) or getattr(parsed, "sixtofour", None)
-    if any(parsed in network for network in _CARRIERS):
+    carries = any(parsed in network for network in _CARRIERS)
+    if carries or parsed.packed[8:12] in _ISATAP:
         inside = ipaddress.IPv4Address(parsed.packed[-4:])
     if inside is not None and not is_public(str(inside)):
+        return False
+    if parsed.version == 6 and inside is None and parsed not in _UNICAST:
         return False
     # Those of NAT64 are global by what they carry.
     refused = any(parsed in network for network in _REFUSED)

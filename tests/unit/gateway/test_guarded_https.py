@@ -56,14 +56,20 @@ def answer(status: str, body: bytes = b"", **headers: str) -> bytes:
     ["127.0.0.1", "10.1.2.3", "192.168.0.9", "169.254.169.254", "100.64.0.1", "0.0.0.0", "::1",
      "fe80::1%eth0", "fd00::1", "::ffff:10.0.0.1", "2002:7f00:1::", "224.0.0.1",
      "64:ff9b::a00:5", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:5", "::ffff:0:10.0.0.1", "::127.0.0.1",
-     "fec0::1", "168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::a83f:8110"],
+     "fec0::1", "168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::a83f:8110",
+     "192.0.0.192", "::ffff:192.0.0.192", "64:ff9b::c000:c0", "192.88.99.1", "100.100.100.200", "240.0.0.1",
+     "2606:4700::5efe:a00:5", "2606:4700::200:5efe:10.0.0.5", "2001::a00:5", "5f00::1", "4000::1", "fb00::1",
+     "fe00::1", "3fff::1", "100:0:0:1::1", "fd00:ec2::254", "2002:a83f:8110::", "ff0e::1"],
 )  # fmt: skip
 def test_a_private_address_is_not_public(address: str) -> None:
     assert not is_public(address)
     assert is_public(PUBLIC)
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808", "::ffff:8.8.8.8"])
+@pytest.mark.parametrize(
+    "address",
+    ["8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808", "::ffff:8.8.8.8", "2606:4700::5efe:8.8.8.8"],
+)
 def test_a_public_address_stays_public_behind_a_translator(address: str) -> None:
     assert is_public(address)
 
@@ -73,6 +79,22 @@ def test_a_name_that_leads_to_a_private_network_is_not_dialled() -> None:
     with pytest.raises(ImportRefused, match=r"has no public address; private"):
         files(servers, {"images.example": "10.0.0.5"}).stamp(URL)
     assert servers.dialled == []
+
+
+@pytest.mark.parametrize(
+    "address", ["10.0.0.5", "127.0.0.1", "169.254.169.254", "fd00::5", "64:ff9b::a00:5", "::ffff:10.0.0.5"]
+)
+@pytest.mark.parametrize("redirected", [False, True])
+def test_who_asks_for_an_inner_host_is_told_no_address_and_not_whether_anything_answers(
+    address: str, redirected: bool
+) -> None:
+    servers = Servers([answer("302 Found", location="https://inside.example:8443/b.tar")])
+    of = {"images.example": PUBLIC if redirected else address, "inside.example": address}
+    with pytest.raises(ImportRefused) as refused:
+        files(servers, of).stamp(URL)
+    assert address not in refused.value.detail
+    host = "inside.example" if redirected else "images.example"
+    assert refused.value.detail == f"the host {host!r} has no public address; private ones are not called"
 
 
 def test_the_address_that_was_looked_at_is_the_one_that_is_dialled() -> None:
