@@ -25,6 +25,7 @@ from counterpose_core.contract.datasets import DatasetCreate
 from counterpose_core.contract.field_errors import in_words
 from counterpose_core.errors import CounterposeError, StorageError
 from counterpose_core.suite import load_suite
+from counterpose_core.text.plain_text import escaped
 from counterpose_core.tracing import tracing_to
 from counterpose_gateway.app import bare_app, create_admin_app, create_app
 from counterpose_gateway.commands.keys import manage_keys, manage_quotas, print_log
@@ -66,10 +67,25 @@ SERVE_PATIENCE_SECONDS = 10.0
 """Seconds for which `serve` repeats a call: its callers are waiting. `work` can repeat for minutes."""
 
 
+class LogLines(logging.Formatter):
+    """A line for each message: names and addresses of others move no cursor, and begin no line of theirs."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - `logging` calls it so
+        """Return the line of a message."""
+        record.message = escaped(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - `logging` calls it so
+        """Return the lines of a traceback, set in: the last may quote others, and have several lines."""
+        return "\n".join(f"  {escaped(line)}" for line in super().formatException(ei).split("\n"))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one of the verbs and return the exit code."""
     arguments = parser(__doc__).parse_args(argv)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    lines = logging.StreamHandler()
+    lines.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[lines])
     # At INFO, httpx writes a line per call, which is hundreds a minute.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from counterpose_core.errors import InvalidRequest, NotFound
+from counterpose_core.text.plain_text import escaped
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.records.access_keys import SCOPES, AccessKey, Scope, new_key, successor
 from counterpose_gateway.records.tenants import DEFAULT_TENANT, Quota, tenant_named
@@ -138,12 +139,7 @@ def _print(lines: Sequence[Mapping[str, object]], *, as_json: bool) -> None:
         sys.stdout.write(json.dumps(lines, indent=2) + "\n")
         return
     for line in lines:
-        sys.stdout.write("  ".join(_visible(str(value)) for value in line.values()) + "\n")
-
-
-def _visible(text: str) -> str:
-    """A text of somebody else's, such as a path, with what would move a terminal's cursor escaped."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+        sys.stdout.write("  ".join(escaped(str(value)) for value in line.values()) + "\n")
 
 
 _ACTIONS: dict[str, Callable[[argparse.Namespace, Ledger, dt.datetime], int]] = {

@@ -110,6 +110,11 @@ def strip_invisible(text: str) -> str:
     return "".join(letter for index, letter in enumerate(text) if not _is_hidden(text, index))
 
 
+def escaped(text: str) -> str:
+    """Return a text of somebody else's, such as a path, with what would move a terminal's cursor escaped."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 def _is_hidden(text: str, index: int) -> bool:
     letter = text[index]
     if letter in _JOINERS:
