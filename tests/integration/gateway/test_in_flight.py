@@ -137,6 +137,32 @@ async def test_without_a_key_only_the_login_waits_for_a_body_and_an_address_has_
         await asyncio.gather(*held, return_exceptions=True)
 
 
+@pytest.mark.fault("B66")
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/healthz", 413), ("POST", "/readyz", 413), ("HEAD", "/", 413), ("PUT", "/ui/login", 413),
+        ("GET", "/ui/login", 413), ("OPTIONS", "/v1/runs", 401), ("POST", "/nowhere", 401),
+        ("POST", "/ui/logout", 401), ("POST", "//ui/login", 401), ("POST", "/UI/LOGIN", 401),
+        ("POST", "/ui/login/", 401), ("GET", "/v1/artifacts/a.png?signature=x&key-id=y&expires=1", 401),
+    ],
+)  # fmt: skip
+async def test_without_a_key_nothing_but_the_login_reads_of_a_body(
+    tmp_path: Path, method: str, path: str, status: int
+) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"key="
+        await asyncio.Event().wait()
+
+    form = {"content-type": "application/x-www-form-urlencoded", "origin": URL}
+    async with fake_gateway(tmp_path, api_keys=["a-key-of-32-letters-and-digits"]) as opened:
+        async with asyncio.timeout(60):
+            answer = await opened.http.request(method, path, content=endless(), headers=form)
+        assert answer.status_code == status
+        room = room_of(opened)
+        assert (room.requests.now, room.unknown.now, room.awaited.now) == (0, 0, 0)
+
+
 async def test_a_request_that_fails_or_is_cut_off_gives_its_place_back() -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await scope["work"]()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from starlette.responses import Response
@@ -84,6 +86,41 @@ async def test_one_address_that_reads_nothing_is_refused_more_and_told_why() -> 
         await poll_until(lambda: app.ended == 2)
         second[1].write(REQUEST)
         assert (await answered(second))[0] == 200
+
+
+@pytest.mark.fault("B66")
+@pytest.mark.parametrize("size", [100, PIECE // 2, PIECE])
+async def test_answers_of_any_size_wait_for_the_one_before_if_nobody_reads(size: int) -> None:
+    """A hundred requests in one packet, of answers that are each too small to be counted."""
+    begun: list[int] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.append(size)
+        await Response(bytes(size), media_type="image/png")(scope, receive, send)
+
+    async with connected(serving(app)) as (_, writer):
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # of a socket's transport
+        writer.write(200 * REQUEST)
+        await poll_until(lambda: len(begun) > 0)
+        await asyncio.sleep(0.3)
+        # What the system's own buffers take is not the gateway's.
+        assert sum(begun) < 20_000_000
+
+
+@pytest.mark.fault("B66")
+async def test_who_reads_a_byte_now_and_then_is_cut_off_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.2)
+    app = Large()
+    async with connected(serving(app)) as (_, writer):
+        transport: Any = writer.transport
+        writer.write(REQUEST)
+        sock = transport.get_extra_info("socket")
+        transport.pause_reading()
+        await poll_until(lambda: app.begun == 1)
+        while not app.ended:
+            with suppress(OSError):
+                sock._sock.recv(1)
+            await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE, PIECE + 1, 3 * PIECE])
