@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,71 @@ def test_few_copies_are_on_the_disk_at_once_and_each_goes_with_its_reader() -> N
     for each in others:
         assert b"pixels" in b"".join(each)
     assert exports.now == 0
+
+
+def read_whole(pieces: Iterator[bytes], place: Path) -> None:
+    assert b"pixels" in b"".join(pieces)
+
+
+def closed_on_the_way(pieces: Iterator[bytes], place: Path) -> None:
+    next(pieces)
+    assert isinstance(pieces, Generator)
+    pieces.close()
+
+
+def left_on_the_way(pieces: Iterator[bytes], place: Path) -> None:
+    next(pieces)
+
+
+def ended_by_an_error(pieces: Iterator[bytes], place: Path) -> None:
+    next(pieces)
+    assert isinstance(pieces, Generator)
+    with pytest.raises(asyncio.CancelledError):
+        pieces.throw(asyncio.CancelledError())
+
+
+def gone_below_it(pieces: Iterator[bytes], place: Path) -> None:
+    (place / "0.png").unlink()
+    (place / "0.png").symlink_to("nowhere")
+    with pytest.raises(FileNotFoundError):
+        b"".join(pieces)
+
+
+@pytest.mark.fault("T21")
+@pytest.mark.parametrize(
+    "end", [read_whole, closed_on_the_way, left_on_the_way, ended_by_an_error, gone_below_it],
+    ids=lambda end: end.__name__,
+)  # fmt: skip
+def test_a_copy_and_its_room_go_however_its_reader_ends(end: Callable[[Iterator[bytes], Path], None]) -> None:
+    exports, places = exports_at_once(), list[Path]()
+
+    def write(folder: Path) -> None:
+        places.append(folder)
+        folder.mkdir()
+        (folder / "0.png").write_bytes(b"pixels")
+
+    # More often than there is room for: none may keep it.
+    for _ in range(5):
+        pieces = archived(write, exports.held("ours"))
+        end(pieces, places[-1])
+        del pieces
+        assert (places[-1].exists(), exports.now) == (False, 0)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError])
+def test_a_copy_that_breaks_off_leaves_nothing(error: type[BaseException]) -> None:
+    exports, places = exports_at_once(), list[Path]()
+
+    def write(folder: Path) -> None:
+        places.append(folder)
+        folder.mkdir()
+        (folder / "0.png").write_bytes(b"pixels")
+        raise error
+
+    for _ in range(5):
+        with pytest.raises(error):
+            archived(write, exports.held("ours"))
+        assert (places[-1].exists(), exports.now) == (False, 0)
 
 
 def test_an_export_that_cannot_be_written_is_told_at_once_and_gives_its_room_back() -> None:
