@@ -158,6 +158,42 @@ def test_tenants_take_turns_whoever_has_more_shards_or_was_first(ledger: Ledger)
     assert {leased.count(each) for each in leased} == {3}
 
 
+@pytest.mark.fault("T21")
+def test_who_asks_for_imports_again_and_again_stands_before_nobody(ledger: Ledger, clock: Clock) -> None:
+    """A listing comes before the shards of its own tenant alone, and a shard that fails waits."""
+    listed(ledger.of("globex"), 4)
+    acme, leased = ledger.of("acme"), list[str]()
+    for number in range(8):
+        acme.datasets.create(f"again-{number}", None)
+        acme.imports.create(f"again-{number}", ImportCreate(url=URL), "webdataset")
+        found = ledger.imports.lease(seconds=SECONDS, last=leased[-1] if leased else None)
+        assert found is not None
+        leased.append(found.dataset)
+        if found.dataset.startswith("acme/"):
+            # It ends at once, as one of a missing address does, or is cancelled.
+            if number % 2:
+                ledger.imports.fail(found, ShardUnreadable("it is gone"), whole=True)
+            else:
+                acme.imports.cancel(found.dataset.partition("/")[2])
+    assert [each.partition("/")[0] for each in leased] == ["acme", "globex"] * 4
+
+
+@pytest.mark.fault("T21")
+def test_workers_that_each_remember_their_last_share_between_tenants(ledger: Ledger) -> None:
+    for name in ("acme", "globex", "initech"):
+        listed(ledger.of(name), 8)
+    # Each worker has seen another tenant last; a new one has seen none.
+    lasts: list[str | None] = ["acme/photos", "globex/photos", "initech/photos", None]
+    leased = list[str]()
+    for _ in range(6):
+        for worker, last in enumerate(lasts):
+            found = ledger.imports.lease(seconds=SECONDS, last=last)
+            assert found is not None
+            lasts[worker] = found.dataset
+            leased.append(found.dataset)
+    assert {leased.count(each) for each in leased} == {8}
+
+
 def test_what_waits_of_all_imports_is_read_from_indices(ledger: Ledger) -> None:
     if not ledger._session.database.is_sqlite:
         pytest.skip("explains SQLite's plans")

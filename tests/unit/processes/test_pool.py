@@ -120,6 +120,32 @@ def test_callers_whose_tasks_wait_take_turns(pool: Pool) -> None:
     assert ended == ["a1", "b1", "c1", "a2", "a3"]
 
 
+@pytest.mark.fault("T21")
+def test_a_caller_that_adds_whenever_one_ends_or_gives_up_many_stands_before_nobody(pool: Pool) -> None:
+    going = pool.start(600.0, "busy")
+    look_until(going.running)
+    given_up = [pool.start(600.0, "busy") for _ in range(50)]
+    ended: list[str] = []
+
+    def note(name: str, caller: str, again: int) -> None:
+        def done(_: object) -> None:
+            ended.append(name)
+            if again:
+                note(f"{name}+", caller, again - 1)
+
+        pool.start(None, caller).add_done_callback(done)
+
+    note("a", "busy", 3)
+    for name in ("b", "c"):
+        note(name, "other", 0)
+    for work in given_up:
+        work.give_up()
+    going.give_up()
+    look_until(lambda: len(ended) == 6)
+    assert ended.index("b") <= 1
+    assert ended.index("c") <= 3
+
+
 HOLDING = """
 import time
 from counterpose_processes.pool import Pool
