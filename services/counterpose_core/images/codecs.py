@@ -21,7 +21,7 @@ from counterpose_core.images.file_structure import (
     check_chunks,
     check_scans,
     is_other_media,
-    jpeg_pixels,
+    jpeg_sides,
     other_format,
 )
 
@@ -88,7 +88,12 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int =
 
 
 def pixel_count(data: bytes) -> int:
-    """Return how many pixels an image has by its header; 0 where `decode_image` refuses it unread.
+    """Return how many pixels an image has by its header; 0 where `decode_image` refuses it unread."""
+    return math.prod(stated_sides(data))
+
+
+def stated_sides(data: bytes) -> tuple[int, int]:
+    """Return the height and width of an image by its header; zeros where `decode_image` refuses it unread.
 
     The first 64 bytes are enough of a raw image, a PNG and a lossless WebP. Pillow opens a WebP alone: of a
     PNG and a JPEG it would read all texts and profiles, which nobody has counted yet.
@@ -96,25 +101,25 @@ def pixel_count(data: bytes) -> int:
     if data.startswith(_RAW_MAGIC):
         header = data[len(_RAW_MAGIC) :][: _RAW_HEADER.size]
         height, width, _ = _RAW_HEADER.unpack(header) if len(header) == _RAW_HEADER.size else (0, 0, 0)
-        return int(height * width)
+        return height, width
     if data.startswith(SIGNATURE):
-        return (
-            math.prod(struct.unpack(">II", data[16:24])) if data[12:16] == b"IHDR" and len(data) > 23 else 0
-        )
+        whole = data[12:16] == b"IHDR" and len(data) >= 24
+        width, height = struct.unpack_from(">II", data, 16) if whole else (0, 0)
+        return height, width
     if data[8:16] == b"WEBPVP8L" and data[20:21] == b"/" and len(data) >= 25:
         # As the store packs images: its first bytes tell the size, but Pillow wants all of them.
         sides = int.from_bytes(data[21:25], "little")
-        return ((sides & 0x3FFF) + 1) * ((sides >> 14 & 0x3FFF) + 1)
+        return (sides >> 14 & 0x3FFF) + 1, (sides & 0x3FFF) + 1
     try:
         if data.startswith(JPEG):
-            return jpeg_pixels(data)
+            return jpeg_sides(data)
         with Image.open(io.BytesIO(data), formats=["WEBP"]) as image:
-            return image.width * image.height
+            return image.height, image.width
     except (
         *_PARSER_ERRORS, ImageUndecodable, UnidentifiedImageError, Image.DecompressionBombError,
         Image.DecompressionBombWarning,
     ):  # fmt: skip
-        return 0
+        return 0, 0
 
 
 def encode_raw(array: Pixels) -> bytes:

@@ -104,14 +104,15 @@ def check_scans(data: bytes) -> None:
         )
 
 
-def jpeg_pixels(data: bytes) -> int:
-    """Return how many pixels a JPEG has by its frame; 0 if it has none.
+def jpeg_sides(data: bytes) -> tuple[int, int]:
+    """Return the height and width of a JPEG by its largest frame; zeros if it has none.
 
     Raises:
         ImageUndecodable: there are more than `MAX_SEGMENTS`.
     """
     headers = takewhile(lambda segment: segment[0] != _SCAN, _segments(data))
-    return max((math.prod(_sides(content)) for marker, content in headers if marker in _FRAMES), default=0)
+    frames = (_sides(content) for marker, content in headers if marker in _FRAMES)
+    return max(frames, key=math.prod, default=(0, 0))
 
 
 def _sides(frame: bytes) -> tuple[int, int]:

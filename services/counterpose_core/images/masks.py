@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, ImageDraw, ImageOps, UnidentifiedImageError
 
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.images.codecs import FORMATS, LARGEST_PHOTOGRAPH, Pixels, decode_image
+from counterpose_core.images.codecs import FORMATS, LARGEST_PHOTOGRAPH, Pixels, decode_image, stated_sides
 from counterpose_core.images.file_structure import SIGNATURE
 
 Matte = npt.NDArray[np.uint8]
@@ -21,6 +22,9 @@ INSIDE = 128
 BLACK, WHITE = 0, 255
 NEARLY = 8
 """Levels by which a matte may miss black and white: those that networks predict hardly reach them."""
+MOST_WORK = 8_000_000
+"""Crossings of rows by all edges of an outline: half a second of a processor."""
+_BAND = 256
 _QUARTERS = (5, 6, 7, 8)
 """The EXIF orientations that swap width and height."""
 
@@ -37,7 +41,11 @@ def alpha_mask(data: bytes) -> Matte | None:
                 return None
             image.load()
             turned = ImageOps.exif_transpose(image) if _orientation(image) else image
-            alpha = np.array(turned.convert("RGBA").getchannel("A"))
+            alpha = np.empty((turned.height, turned.width), dtype=np.uint8)
+            # Band by band: the whole in four channels would be in memory a second time.
+            for top in range(0, turned.height, _BAND):
+                band = turned.crop((0, top, turned.width, min(top + _BAND, turned.height)))
+                alpha[top : top + _BAND] = np.asarray(band.convert("RGBA").getchannel("A"))
     except UnidentifiedImageError:
         # Raw pixels have no alpha channel.
         return None
@@ -59,6 +67,10 @@ def file_mask(data: bytes, image: bytes) -> Matte:
         InvalidRequest: it has another size than the image, or is empty or full.
         ImageUndecodable, ImageTooLarge, UnsupportedMedia: as `decode_image`.
     """
+    stated, own = stated_sides(data), stated_sides(image)
+    if all(stated) and all(own) and sorted(stated) != sorted(own):
+        # Before a mask of 64 megapixels is decoded for an image that counts as a small one.
+        raise _another_size(stated[1], stated[0], own[1], own[0])
     pixels = decode_image(data, max_pixels=LARGEST_PHOTOGRAPH)
     levels = np.array(Image.fromarray(pixels).convert("L"))
     cut = alpha_mask(data)
@@ -91,8 +103,15 @@ def outline_mask(polygons: Sequence[Sequence[float]], size: tuple[int, int], ima
     _require_size(*size, image)
     canvas = Image.new("L", size)
     draw = ImageDraw.Draw(canvas)
+    work = 0.0
     for polygon in polygons:
         corners = list(zip(polygon[::2], polygon[1::2], strict=False))
+        work += _work(corners)
+        if work > MOST_WORK:
+            raise InvalidRequest(
+                f"the polygons cross the image's rows more than {MOST_WORK:,} times together; give fewer, or "
+                "a mask's file"
+            )
         if any(not (-1 <= x <= size[0] + 1 and -1 <= y <= size[1] + 1) for x, y in corners):
             raise InvalidRequest(
                 "the outline leaves the image; give the outline of this image, in its pixels"
@@ -101,6 +120,13 @@ def outline_mask(polygons: Sequence[Sequence[float]], size: tuple[int, int], ima
     matte = np.array(canvas)
     _require_both(matte, "")
     return matte
+
+
+def _work(corners: Sequence[tuple[float, float]]) -> float:
+    """Return how often the edges of a polygon cross a row; 4,096 pixels that it may fill count as one."""
+    across, down = [x for x, _ in corners], [y for _, y in corners]
+    crossed = sum(abs(one - next_) for one, next_ in itertools.pairwise((*down, down[0])))
+    return crossed + (max(across) - min(across)) * (max(down) - min(down)) / 4096
 
 
 def is_soft(matte: Matte) -> bool:
@@ -126,10 +152,14 @@ def _outline(inside: npt.NDArray[np.bool_]) -> Matte:
 def _require_size(width: int, height: int, data: bytes) -> None:
     own = _size(data)
     if (width, height) != own:
-        raise InvalidRequest(
-            f"the mask has {width} x {height} pixels, but its image {own[0]} x {own[1]}; "
-            "give the image's own mask"
-        )
+        raise _another_size(width, height, *own)
+
+
+def _another_size(width: int, height: int, own_width: int, own_height: int) -> InvalidRequest:
+    return InvalidRequest(
+        f"the mask has {width} x {height} pixels, but its image {own_width} x {own_height}; "
+        "give the image's own mask"
+    )
 
 
 def _require_both(matte: Matte, more: str) -> None:

@@ -9,12 +9,15 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from counterpose_core.errors import ImageTooLarge, ImageUndecodable, UnsupportedMedia
-from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, decode_image, pixel_count
+from counterpose_core.errors import ImageTooLarge, ImageUndecodable, InvalidRequest, UnsupportedMedia
+from counterpose_core.images import masks
+from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, decode_image, encode_raw, pixel_count
 from counterpose_core.images.file_structure import MAX_SEGMENTS, SIGNATURE, check_scans, groups_of_codes
+from counterpose_core.images.masks import alpha_mask, file_mask, outline_mask
 from fakes.bad_files import chunk
 from fakes.webp import riff, webp_of_groups
 
@@ -154,6 +157,73 @@ def test_a_progressive_jpeg_of_much_colour_is_refused_before_its_numbers_are_kep
     scan = data.index(b"\xff\xda")
     check_scans(bytes(data[: data.index(b"\xff\xda", scan + 2)]))
     check_scans(bytes(progressive("L")))
+
+
+@pytest.mark.fault("B65")
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP"])
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_mask_of_another_size_is_refused_before_it_is_decoded(
+    form: str, orientation: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A palette of 64 megapixels in 8 kB took 426 MB beside an image of 8 x 8, which waits for none."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    mask = saved(form, 200, exif=exif)
+    with monkeypatch.context() as patched:
+        patched.setattr(masks, "decode_image", lambda *_, **__: pytest.fail("it is decoded"))
+        for image in (
+            saved("PNG", 8),
+            saved("JPEG", 199),
+            saved("WEBP", 201),
+            encode_raw(np.zeros((8, 8, 3), np.uint8)),
+        ):
+            with pytest.raises(InvalidRequest, match="200 x 200 pixels, but its image "):
+                file_mask(mask, image)
+    # Damage is named as before.
+    with pytest.raises(ImageUndecodable):
+        file_mask(mask[:40], saved("PNG", 200))
+
+
+@pytest.mark.parametrize("mode", ["LA", "RGBA", "P", "RGB"])
+def test_an_alpha_channel_of_many_rows_is_read_as_one_of_few(mode: str) -> None:
+    opaque = np.random.default_rng(0).integers(0, 2, (600, 9), dtype=np.uint8) * 255
+    grey = np.full_like(opaque, 7)
+    options: dict[str, object] = {}
+    if mode in ("LA", "RGBA"):
+        layers = (grey, opaque) if mode == "LA" else (grey, grey, grey, opaque)
+        image = Image.merge(mode, [Image.fromarray(each) for each in layers])
+    elif mode == "P":
+        image, options = Image.fromarray(opaque // 255).convert("P"), {"transparency": 0}
+        image.putdata((opaque // 255).reshape(-1).tolist())
+    else:
+        image = Image.fromarray(np.repeat(opaque[:, :, None], 3, axis=2))
+        options = {"transparency": (0, 0, 0)}
+    written = io.BytesIO()
+    image.save(written, "PNG", **options)
+    found = alpha_mask(written.getvalue())
+    assert found is not None
+    np.testing.assert_array_equal(found, opaque)
+
+
+OUTLINES: dict[str, list[list[float]]] = {
+    "tall edges": [[c for n in range(9000) for c in (4000.0 + n % 7, (n % 2) * 8000.0)]] * 8,
+    "many polygons of the whole": [[0, 0, 8000, 0, 8000, 8000, 0, 8000]] * 1000,
+    "many tall triangles": [[0, 0, 1, 8000, 2, 0]] * 1000,
+    "edges to and fro across": [[c for n in range(9000) for c in ((n % 2) * 8000.0, (n % 3) * 4000.0)]],
+}
+
+
+@pytest.mark.fault("B65")
+@pytest.mark.parametrize("name", OUTLINES)
+def test_an_outline_is_no_long_work(name: str) -> None:
+    image = in_chunks()
+    image = image[:16] + struct.pack(">II", 8000, 8000) + image[24:29] + struct.pack(
+        ">I", zlib.crc32(image[12:16] + struct.pack(">II", 8000, 8000) + image[24:29])
+    ) + image[33:]  # fmt: skip
+    began = time.process_time()
+    with suppress(InvalidRequest):
+        outline_mask(OUTLINES[name], (8000, 8000), image)
+    assert time.process_time() - began < 2 * MOST_SECONDS
 
 
 def test_a_photograph_of_hundreds_of_segments_is_read() -> None:
