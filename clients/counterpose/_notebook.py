@@ -57,11 +57,9 @@ class Handle(Protocol):
     @property
     def ended(self) -> bool:
         """Whether the run had ended when it was last fetched."""
-        ...
 
     def refresh(self) -> Handle:
         """Fetch the run's current state."""
-        ...
 
 
 def first_screen(handle: Handle) -> str:

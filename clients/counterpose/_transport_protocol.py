@@ -25,19 +25,15 @@ class _Serving(Protocol):
     @property
     def address(self) -> str:
         """The gateway's address, without a slash at its end."""
-        ...
 
     def serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]:
         """Serve the functions and models among them and return each one's spec."""
-        ...
 
     def name_functions(self, specs: Sequence[str]) -> NamedClassifiers:
         """Name the served functions among them, and part them from their addresses."""
-        ...
 
     def functions_named(self, names: Sequence[str]) -> dict[str, str]:
         """Return the addresses of those that are functions of this client."""
-        ...
 
 
 class Sender(_Serving, Protocol):
@@ -45,11 +41,9 @@ class Sender(_Serving, Protocol):
 
     def send(self, call: Call[T]) -> T:
         """Send the call and parse the response."""
-        ...
 
     def stream(self, call: Call[T]) -> AbstractContextManager[httpx.Response]:
         """Open the call as a byte stream."""
-        ...
 
 
 class AsyncSender(_Serving, Protocol):
@@ -57,8 +51,6 @@ class AsyncSender(_Serving, Protocol):
 
     async def send(self, call: Call[T]) -> T:
         """Send the call and parse the response."""
-        ...
 
     def stream(self, call: Call[T]) -> AbstractAsyncContextManager[httpx.Response]:
         """Open the call as a byte stream."""
-        ...

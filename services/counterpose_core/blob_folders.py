@@ -27,34 +27,33 @@ class Folder(Protocol):
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file, whole and durably."""
-        ...
 
+<<<<<<< HEAD
     def read(self, name: str, before: Before | None = None) -> bytes | None:
         """Return a file, or None if there is none.
 
         ``before`` is given its first `BEGINNING` bytes, and may wait before the rest is read.
         """
         ...
+=======
+    def read(self, name: str) -> bytes | None:
+        """Return a file, or None if there is none."""
+>>>>>>> 16672db7 (Leave out the ellipsis under a docstring)
 
     def exists(self, name: str) -> bool:
         """Return whether there is one."""
-        ...
 
     def use(self, name: str) -> bool:
         """Note that the file is needed from now on; False if it went meanwhile, or must be written again."""
-        ...
 
     def remove(self, name: str, unused_since: float) -> bool:
         """Remove the file unless it was written or needed since; return whether it is gone."""
-        ...
 
     def beginning_with(self, folder: str, shard: str, beginning: str) -> list[str]:
         """Return the files of each kind below ``folder`` whose names begin so."""
-        ...
 
     def has_files(self, folder: str) -> bool:
         """Return whether there is a file below ``folder``; stops at the first."""
-        ...
 
 
 def _sync_folder(path: Path) -> None:

@@ -15,7 +15,6 @@ class Page(Protocol):
     @property
     def after(self) -> str | None:
         """The opaque cursor."""
-        ...
 
 
 P = TypeVar("P", bound=Page)

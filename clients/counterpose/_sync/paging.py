@@ -16,7 +16,6 @@ class Page(Protocol):
     @property
     def after(self) -> str | None:
         """The opaque cursor."""
-        ...
 
 
 P = TypeVar("P", bound=Page)

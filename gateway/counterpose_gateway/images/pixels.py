@@ -55,7 +55,6 @@ class Get(Protocol):
 
     def __call__(self, ref: str, before: Callable[[bytes], object] | None = None, /) -> bytes:
         """Return its bytes; ``before`` is given the first that are stored, before the rest is read."""
-        ...
 
 
 class PixelRoom:

@@ -27,7 +27,6 @@ class RoomyStore(Protocol):
 
     def get(self, ref: str, before: Callable[[bytes], object] | None = None) -> bytes:
         """Return the verified bytes named ``ref``; ``before`` is given the first that are stored."""
-        ...
 
 
 class RememberingStore(RoomyStore, Protocol):
@@ -38,7 +37,6 @@ class RememberingStore(RoomyStore, Protocol):
 
     def recall(self, kind: str, key: str) -> str | None:
         """Return the blob remembered for ``key``, or None."""
-        ...
 
 
 def png_of(ref: str, store: RememberingStore, sources: Datasets) -> bytes:

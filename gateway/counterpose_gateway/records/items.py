@@ -125,11 +125,9 @@ class Recorder(Protocol):
         Raises:
             LeaseLost: another worker owns some of the items now; the others are recorded.
         """
-        ...
 
     async def cancelled(self) -> bool:
         """Return whether the run is being cancelled; polled between service calls."""
-        ...
 
 
 class LargeRun(NamedTuple):

@@ -29,15 +29,12 @@ class SourceDetails(Protocol):
 
     def captions(self, numbers: Sequence[int]) -> Mapping[int, str]:
         """Return the captions of those that have one."""
-        ...
 
     def filenames(self) -> Iterator[str]:
         """Yield the file name of each source."""
-        ...
 
     def sources(self) -> Iterator[Source]:
         """Yield each source with all that is known of it."""
-        ...
 
 
 @dataclass(frozen=True)

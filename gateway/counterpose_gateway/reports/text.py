@@ -16,12 +16,10 @@ class Piece(Protocol):
     @property
     def text(self) -> str:
         """Return its words, with the spaces around them."""
-        ...
 
     @property
     def changed(self) -> bool:
         """Return whether an edit changes them."""
-        ...
 
 
 def changed_words(pieces: Sequence[Piece]) -> str:

@@ -52,11 +52,9 @@ class HealthReader(Protocol):
 
     async def services(self) -> list[ServiceState]:
         """Return the state of each service."""
-        ...
 
     def circuits(self) -> Mapping[str, CircuitState]:
         """Return whether this process still calls each service, asking none."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,7 +59,6 @@ class Credentials(Protocol):
 
     def sign(self, png: bytes, source_type: str, told: Mapping[str, object]) -> bytes:
         """Return the image with a signed manifest of what is known of it."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,6 @@ class Blobs(Protocol):
 
     def get(self, ref: str) -> bytes:
         """Return the verified bytes named ``ref``."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,6 @@ class Process(Protocol):
         self, group: LeasedGroup, *, services: Services, record: Recorder, store: IndexStore
     ) -> Awaitable[None]:
         """Give each leased item exactly one outcome; raises `LeaseLost` if another worker owns them."""
-        ...
 
 
 @dataclass(frozen=True)

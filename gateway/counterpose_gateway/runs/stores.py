@@ -23,7 +23,6 @@ class Store(Protocol):
 
     def get(self, ref: str) -> bytes:
         """Return the verified bytes named ``ref``."""
-        ...
 
 
 class IndexStore(Store, Protocol):
@@ -34,15 +33,12 @@ class IndexStore(Store, Protocol):
 
     def put(self, data: bytes) -> str:
         """Store ``data`` durably and return its digest."""
-        ...
 
     def remember(self, kind: str, key: str, ref: str, *, of: str = "") -> None:
         """Note that the inputs hashed to ``key``, which are made of ``of``, gave the blob ``ref``."""
-        ...
 
     def recall(self, kind: str, key: str, *, of: str = "") -> str | None:
         """Return the blob noted for ``key``, or None if it is missing."""
-        ...
 
 
 async def check_image(ref: str, store: Store) -> None:

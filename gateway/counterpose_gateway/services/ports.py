@@ -63,11 +63,9 @@ class Captioner(Protocol):
 
     async def caption(self, request: CaptionRequest) -> CaptionResponse:
         """Caption each image."""
-        ...
 
     async def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
         """Return the likelihood of each text given its image."""
-        ...
 
 
 class Perturber(Protocol):
@@ -75,11 +73,9 @@ class Perturber(Protocol):
 
     async def perturb(self, request: PerturbRequest) -> PerturbResponse:
         """Propose edits of each caption."""
-        ...
 
     async def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
         """Return the likelihood of each text under the language model alone."""
-        ...
 
 
 class Editor(Protocol):
@@ -87,19 +83,15 @@ class Editor(Protocol):
 
     async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
         """Invert and reconstruct each image."""
-        ...
 
     async def edit(self, request: EditRequest) -> EditResponse:
         """Edit each image at every value of the sweep."""
-        ...
 
     async def generate(self, request: GenerateRequest) -> GenerateResponse:
         """Make one image for each prompt and seed."""
-        ...
 
     async def learn_tokens(self, request: LearnTokensRequest) -> LearnTokensResponse:
         """Learn each class's token one link further."""
-        ...
 
 
 class Scorer(Protocol):
@@ -107,23 +99,18 @@ class Scorer(Protocol):
 
     async def score(self, request: ScoreRequest) -> ScoreResponse:
         """Measure each edit."""
-        ...
 
     async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
         """Embed each image."""
-        ...
 
     async def embed_texts(self, request: EmbedTextsRequest) -> EmbedResponse:
         """Embed each text."""
-        ...
 
     async def fill_mask(self, request: FillMaskRequest) -> FillMaskResponse:
         """Replace one word of each text."""
-        ...
 
     async def segment(self, request: SegmentRequest) -> SegmentResponse:
         """Outline the object of each image, in a suite with a segmenter."""
-        ...
 
 
 class Classifiers(Protocol):
@@ -131,15 +118,12 @@ class Classifiers(Protocol):
 
     async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
         """Predict each image."""
-        ...
 
     async def describe(self, request: DescribeRequest) -> ClassifierDescription:
         """Describe a classifier, whether listed or not."""
-        ...
 
     async def list_classifiers(self) -> ClassifierList:
         """Name the classifiers that can be tested."""
-        ...
 
 
 @dataclass(frozen=True)

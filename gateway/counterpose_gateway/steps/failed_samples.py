@@ -27,12 +27,10 @@ class Answer(Protocol):
     @property
     def rank_true(self) -> int:
         """Rank of the true class, from 1."""
-        ...
 
     @property
     def top(self) -> Sequence[tuple[str, float] | tuple[str]]:
         """The most probable class, and perhaps others, best first."""
-        ...
 
 
 class ClassifiedImage(Protocol):
@@ -41,22 +39,18 @@ class ClassifiedImage(Protocol):
     @property
     def image(self) -> BlobRef:
         """The image."""
-        ...
 
     @property
     def object_similarity(self) -> float | None:
         """CLIP's cosine with the caption of the label."""
-        ...
 
     @property
     def predictions(self) -> Mapping[str, Answer]:
         """The answers, by classifier."""
-        ...
 
     @property
     def failed(self) -> Mapping[str, bool]:
         """Whether each classifier that answered fails."""
-        ...
 
 
 class Sample(Protocol):
@@ -65,32 +59,26 @@ class Sample(Protocol):
     @property
     def id(self) -> str:
         """Its id."""
-        ...
 
     @property
     def slot(self) -> int:
         """Its place among the images of its prompt."""
-        ...
 
     @property
     def state(self) -> ItemState:
         """Its state."""
-        ...
 
     @property
     def reason(self) -> str | None:
         """Why a filter dropped it."""
-        ...
 
     @property
     def code(self) -> str | None:
         """Why it failed."""
-        ...
 
     @property
     def result(self) -> ClassifiedImage | None:
         """The image and the answers."""
-        ...
 
 
 SampleT = TypeVar("SampleT", bound=Sample)

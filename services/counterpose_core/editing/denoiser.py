@@ -30,11 +30,9 @@ class AttentionControl(Protocol):
     @property
     def map_bytes(self) -> int:
         """Bytes of the attention maps computed so far outside of a fused kernel."""
-        ...
 
     def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Return the attended values; all tensors are (batch, heads, positions, width)."""
-        ...
 
 
 class Denoiser(Protocol):
@@ -50,7 +48,6 @@ class Denoiser(Protocol):
         self, latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
     ) -> Tensor:
         """Predict for latents (B, C, H, W) at timestep (B,) given text (B, L, D)."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,9 @@ class Runner(Protocol):
 
     def run(self, walk: Walk[T]) -> T:
         """Run one walk to its end."""
-        ...
 
     def cost(self, owner: Owner) -> Cost:
         """Return the cost of an owner's evaluations so far."""
-        ...
 
 
 @dataclass(frozen=True)

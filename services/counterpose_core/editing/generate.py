@@ -116,19 +116,15 @@ class StepScheduler(Protocol):
     @property
     def timesteps(self) -> Sequence[float]:
         """The timestep of each evaluation; a level may occur twice."""
-        ...
 
     def begin(self, noise: Tensor) -> Tensor:
         """Scale unit noise (B, C, H, W) to the latents that the walk begins with."""
-        ...
 
     def seen(self, latents: Tensor, index: int) -> Tensor:
         """Scale latents (B, C, H, W) to the network's input at evaluation ``index``."""
-        ...
 
     def advance(self, latents: Tensor, output: Tensor, index: int) -> Tensor:
         """Return the latents (B, C, H, W) after evaluation ``index`` with guided ``output``."""
-        ...
 
 
 def scheduled_walk(scheduler: StepScheduler, noise: Tensor, prompts: GuidedPrompts) -> Walk[Tensor]:

@@ -31,7 +31,6 @@ class TemplateReader(Protocol):
 
     def __call__(self, templates: Sequence[int], owners: Sequence[int], vectors: Tensor) -> Tensor:
         """Embed, for each row, a template with the vectors of its owner among (N, k, D) into (R, L, D)."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,6 @@ class LanguageSide(Protocol):
 
     def new_tokens(self, made: Tensor, prompt_width: int) -> Tensor:
         """Return the new tokens of ``made`` (n, L), the output of ``generate``."""
-        ...
 
     def log_odds(
         self, pixels: Tensor, prompts: tuple[Tensor, Tensor], answers: tuple[Tensor, Tensor]
@@ -37,7 +36,6 @@ class LanguageSide(Protocol):
 
         Prompts and answers are ids and mask, int64; prompts end and answers begin without a gap.
         """
-        ...
 
 
 class DecoderSide:

@@ -34,7 +34,6 @@ class Classifier(Protocol):
 
         ``label_map`` is the run's, which precedes that of the services, class by class.
         """
-        ...
 
     def predict(self, images: Sequence[str], prepared: str | None = None) -> PassResult:
         """Compute each image's arrays, including ``features`` if the model has any.
@@ -42,4 +41,3 @@ class Classifier(Protocol):
         ``prepared`` names another preparation of the images than its own; raises InvalidRequest where it has
         no such one.
         """
-        ...

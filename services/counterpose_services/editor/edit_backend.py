@@ -43,7 +43,6 @@ class EditBackend(Engine, Protocol):
 
     def edit(self, request: EditRequest, *, cancelled: Cancelled) -> EditResponse:
         """Edit each image at each strength that is asked for."""
-        ...
 
     def reconstruct(self, request: ReconstructRequest, *, cancelled: Cancelled) -> ReconstructResponse:
         """Return each image with nothing changed; needs ``reconstruct``."""

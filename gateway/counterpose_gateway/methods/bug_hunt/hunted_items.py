@@ -18,42 +18,34 @@ class HuntedResult(ClassifiedImage, Protocol):
     @property
     def caption(self) -> str | None:
         """The caption of its image."""
-        ...
 
     @property
     def clusters(self) -> Mapping[BlobRef, int]:
         """The cluster of each failure."""
-        ...
 
     @property
     def combined(self) -> Sequence[Weighed]:
         """The likeliest sentences in the order in which they were added."""
-        ...
 
     @property
     def edited(self) -> Sequence[str]:
         """The caption as it was edited."""
-        ...
 
     @property
     def began_at(self) -> dt.datetime | None:
         """When work on it began."""
-        ...
 
     @property
     def ended_at(self) -> dt.datetime | None:
         """When it had ended."""
-        ...
 
     @property
     def cost(self) -> Cost:
         """Its cost."""
-        ...
 
     @property
     def service_seconds(self) -> Mapping[str, float]:
         """Seconds in each service."""
-        ...
 
 
 class HuntedItem(Sample, Protocol):
@@ -62,32 +54,26 @@ class HuntedItem(Sample, Protocol):
     @property
     def kind(self) -> ItemKind:
         """What it makes."""
-        ...
 
     @property
     def label(self) -> str:
         """What its image shows."""
-        ...
 
     @property
     def stage(self) -> int:
         """The stage that planned it."""
-        ...
 
     @property
     def source_image(self) -> BlobRef:
         """The image that is captioned."""
-        ...
 
     @property
     def instruction(self) -> HuntInstruction | None:
         """What the stage asks of it."""
-        ...
 
     @property
     def result(self) -> HuntedResult | None:
         """What it produced."""
-        ...
 
 
 class ReadAnswer(NamedTuple):

@@ -48,11 +48,9 @@ class Solver(Protocol):
     @property
     def compares(self) -> bool:
         """Whether every step needs the network's output for the source."""
-        ...
 
     def advance(self, table: Timetable, index: int, move: Move) -> tuple[Tensor, Tensor | None]:
         """Return the latents (T, C, H, W) after step ``index``, and what the next step needs, if anything."""
-        ...
 
 
 class DDIM:

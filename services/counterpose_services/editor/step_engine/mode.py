@@ -26,4 +26,3 @@ class ModalDenoiser(Denoiser, Protocol):
 
     def in_mode(self, mode: Mode) -> AbstractContextManager[None]:
         """Compute in ``mode`` within the context."""
-        ...

@@ -26,22 +26,18 @@ class PlannedSource(Protocol):
     @property
     def id(self) -> str:
         """Return its id, which is the group of its items."""
-        ...
 
     @property
     def image(self) -> str:
         """Return the blob of its image."""
-        ...
 
     @property
     def label(self) -> str:
         """Return its class."""
-        ...
 
     @property
     def caption(self) -> str | None:
         """Return the user's caption, if there is one."""
-        ...
 
 
 _Slot = tuple[ItemKind, EditType | None, int]
