@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from counterpose_core.contract.base import ModelIdentity, Outcome
+from counterpose_core.contract.base import BatchResponse, Outcome
 from counterpose_core.contract.runs import Provenance
 from counterpose_core.errors import CounterposeError, DeadlineExceeded, FunctionGone
 from counterpose_core.types import Cost
@@ -45,13 +45,6 @@ class RunStoppedError(Exception):
         self.why = why
 
 
-class _Batch(Protocol[T]):
-    @property
-    def outcomes(self) -> Sequence[Outcome[T]]: ...
-    @property
-    def model(self) -> ModelIdentity: ...
-
-
 class Calls:
     """The services and the store of an attempt, with the seconds, the cost and the weights of its calls."""
 
@@ -63,7 +56,7 @@ class Calls:
     async def ask(
         self,
         service: str,
-        method: Callable[[R], Awaitable[_Batch[T]]],
+        method: Callable[[R], Awaitable[BatchResponse[T]]],
         request: R,
         *,
         model: str | None = None,
@@ -79,7 +72,7 @@ class Calls:
         if is_costed:
             costs = (getattr(each.value, "cost", Cost()) for each in response.outcomes)
             self.add_cost(getattr(response, "cost", Cost()), costs)
-        return list(response.outcomes)
+        return response.outcomes
 
     async def call(self, service: str, method: Callable[[R], Awaitable[T]], request: R) -> T:
         """Call a service unless the run is being cancelled, and book its seconds.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 import httpx
+from pydantic import BaseModel
 
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
-from counterpose_core.contract.base import ServiceHealth
+from counterpose_core.contract.base import BatchResponse, ServiceHealth
 from counterpose_core.contract.services import CircuitState, ServiceState
 from counterpose_core.errors import BadBackendOutput, CounterposeError, DeadlineExceeded
 from counterpose_core.tracing import Tracing
@@ -25,12 +26,7 @@ MAX_CONNECTIONS = 512
 """More than a worker's item groups, with 60 classifiers each, and the routes' threads call at once."""
 
 
-class _Batch(Protocol):
-    @property
-    def outcomes(self) -> Sequence[object]: ...
-
-
-B = TypeVar("B", bound=_Batch)
+B = TypeVar("B", bound=BatchResponse[Any])
 
 
 def counted(service: str, answer: B, asked: Sequence[object]) -> B:
@@ -47,115 +43,104 @@ def counted(service: str, answer: B, asked: Sequence[object]) -> B:
     return answer
 
 
-class HttpCaptioner:
-    """The captioner over HTTP."""
+class _Port:
+    """A service behind a caller; ``service`` is its name."""
+
+    service: ClassVar[ServiceName]
 
     def __init__(self, caller: ServiceCaller) -> None:
         self._caller = caller
 
+    async def _ask(self, path: str, request: BaseModel, asked: Sequence[object], answer: type[B]) -> B:
+        return counted(self.service, await self._caller.post(self.service, path, request, answer), asked)
+
+
+class HttpCaptioner(_Port):
+    """The captioner over HTTP."""
+
+    service = "captioner"
+
     async def caption(self, request: captioner.CaptionRequest) -> captioner.CaptionResponse:
         """Caption each image."""
-        answer = await self._caller.post("captioner", "/v1/caption", request, captioner.CaptionResponse)
-        return counted("captioner", answer, request.items)
+        return await self._ask("/v1/caption", request, request.items, captioner.CaptionResponse)
 
     async def log_likelihood(
         self, request: captioner.LogLikelihoodRequest
     ) -> captioner.LogLikelihoodResponse:
         """Return the likelihood of each text given its image."""
-        answer = await self._caller.post(
-            "captioner", "/v1/log-likelihood", request, captioner.LogLikelihoodResponse
-        )
-        return counted("captioner", answer, request.items)
+        return await self._ask("/v1/log-likelihood", request, request.items, captioner.LogLikelihoodResponse)
 
 
-class HttpPerturber:
+class HttpPerturber(_Port):
     """The perturber over HTTP."""
 
-    def __init__(self, caller: ServiceCaller) -> None:
-        self._caller = caller
+    service = "perturber"
 
     async def perturb(self, request: perturber.PerturbRequest) -> perturber.PerturbResponse:
         """Propose edits of each caption."""
-        answer = await self._caller.post("perturber", "/v1/perturb", request, perturber.PerturbResponse)
-        return counted("perturber", answer, request.items)
+        return await self._ask("/v1/perturb", request, request.items, perturber.PerturbResponse)
 
     async def likelihoods(self, request: perturber.LikelihoodsRequest) -> perturber.LikelihoodsResponse:
         """Return the likelihood of each text under the language model alone."""
-        answer = await self._caller.post(
-            "perturber", "/v1/likelihoods", request, perturber.LikelihoodsResponse
-        )
-        return counted("perturber", answer, request.texts)
+        return await self._ask("/v1/likelihoods", request, request.texts, perturber.LikelihoodsResponse)
 
 
-class HttpEditor:
+class HttpEditor(_Port):
     """The editor over HTTP."""
 
-    def __init__(self, caller: ServiceCaller) -> None:
-        self._caller = caller
+    service = "editor"
 
     async def reconstruct(self, request: editor.ReconstructRequest) -> editor.ReconstructResponse:
         """Invert and reconstruct each image."""
-        answer = await self._caller.post("editor", "/v1/reconstruct", request, editor.ReconstructResponse)
-        return counted("editor", answer, request.items)
+        return await self._ask("/v1/reconstruct", request, request.items, editor.ReconstructResponse)
 
     async def edit(self, request: editor.EditRequest) -> editor.EditResponse:
         """Edit each image at every value of the sweep."""
-        answer = await self._caller.post("editor", "/v1/edit", request, editor.EditResponse)
-        return counted("editor", answer, request.items)
+        return await self._ask("/v1/edit", request, request.items, editor.EditResponse)
 
     async def generate(self, request: editor.GenerateRequest) -> editor.GenerateResponse:
         """Make one image for each prompt and seed."""
-        answer = await self._caller.post("editor", "/v1/generate", request, editor.GenerateResponse)
-        return counted("editor", answer, request.items)
+        return await self._ask("/v1/generate", request, request.items, editor.GenerateResponse)
 
     async def learn_tokens(self, request: tokens.LearnTokensRequest) -> tokens.LearnTokensResponse:
         """Learn each class's token one link further."""
-        answer = await self._caller.post("editor", "/v1/learn-tokens", request, tokens.LearnTokensResponse)
-        return counted("editor", answer, request.items)
+        return await self._ask("/v1/learn-tokens", request, request.items, tokens.LearnTokensResponse)
 
 
-class HttpScorer:
+class HttpScorer(_Port):
     """The scorer over HTTP."""
 
-    def __init__(self, caller: ServiceCaller) -> None:
-        self._caller = caller
+    service = "scorer"
 
     async def score(self, request: scorer.ScoreRequest) -> scorer.ScoreResponse:
         """Measure each edit."""
-        answer = await self._caller.post("scorer", "/v1/score", request, scorer.ScoreResponse)
-        return counted("scorer", answer, request.items)
+        return await self._ask("/v1/score", request, request.items, scorer.ScoreResponse)
 
     async def embed_images(self, request: scorer.EmbedImagesRequest) -> scorer.EmbedResponse:
         """Embed each image."""
-        answer = await self._caller.post("scorer", "/v1/embed-images", request, scorer.EmbedResponse)
-        return counted("scorer", answer, request.images)
+        return await self._ask("/v1/embed-images", request, request.images, scorer.EmbedResponse)
 
     async def embed_texts(self, request: scorer.EmbedTextsRequest) -> scorer.EmbedResponse:
         """Embed each text."""
-        answer = await self._caller.post("scorer", "/v1/embed-texts", request, scorer.EmbedResponse)
-        return counted("scorer", answer, request.texts)
+        return await self._ask("/v1/embed-texts", request, request.texts, scorer.EmbedResponse)
 
     async def fill_mask(self, request: scorer.FillMaskRequest) -> scorer.FillMaskResponse:
         """Replace one word of each text."""
-        answer = await self._caller.post("scorer", "/v1/fill-mask", request, scorer.FillMaskResponse)
-        return counted("scorer", answer, request.items)
+        return await self._ask("/v1/fill-mask", request, request.items, scorer.FillMaskResponse)
 
     async def segment(self, request: scorer.SegmentRequest) -> scorer.SegmentResponse:
         """Outline the object of each image."""
-        answer = await self._caller.post("scorer", "/v1/segment", request, scorer.SegmentResponse)
-        return counted("scorer", answer, request.items)
+        return await self._ask("/v1/segment", request, request.items, scorer.SegmentResponse)
 
 
-class HttpClassifiers:
+class HttpClassifiers(_Port):
     """The classifiers over HTTP."""
 
-    def __init__(self, caller: ServiceCaller) -> None:
-        self._caller = caller
+    service = "classifiers"
 
     async def classify(self, request: classifiers.ClassifyRequest) -> classifiers.ClassifyResponse:
         """Predict each image."""
-        answer = await self._caller.post("classifiers", "/v1/classify", request, classifiers.ClassifyResponse)
-        return counted("classifiers", answer, request.images)
+        return await self._ask("/v1/classify", request, request.images, classifiers.ClassifyResponse)
 
     async def describe(self, request: classifiers.DescribeRequest) -> classifiers.ClassifierDescription:
         """Describe a classifier, whether listed or not."""
