@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from counterpose_core.bug_hunt.descriptions import ANOTHER_CLASS, LOST_LABEL, names, tokens
+from counterpose_core.bug_hunt import parts
+from counterpose_core.bug_hunt.descriptions import ANOTHER_CLASS, LOST_LABEL, names, other_classes
 
 TOO_MANY = "beyond-most-captions"
 """The reason for captions left out because enough others are more frequent."""
-
-_SENTENCE = re.compile(r"[^.!?]+[.!?]?")
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ def prompts_of(
 
 def shortened(caption: str, sentences: int) -> str:
     """Return the first sentences of a caption, with single spaces."""
-    listed = [each.strip() for each in _SENTENCE.findall(" ".join(caption.split())) if each.strip()]
+    listed = parts.sentences(" ".join(caption.split()))
     return " ".join(listed[:sentences])
 
 
@@ -69,7 +67,4 @@ def caption_fault(caption: str, label: str, classes: Sequence[str]) -> str | Non
     """Return why images of a caption would be no images of the label alone, or None."""
     if not names(caption, label):
         return LOST_LABEL
-    own = set(tokens(label))
-    # "fly" is no other class of "fly agaric"'s captions.
-    others = (name for name in classes if name != label and not set(tokens(name)) <= own)
-    return ANOTHER_CLASS if any(names(caption, other) for other in others) else None
+    return ANOTHER_CLASS if other_classes(caption, label, classes) else None

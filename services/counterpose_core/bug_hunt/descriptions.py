@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Literal
 
 from counterpose_core.bug_hunt.comparison import LEVEL
+from counterpose_core.bug_hunt.parts import ended, place_of, sentences
 from counterpose_core.bug_hunt.words import words_of_failures
 from counterpose_core.text.class_prompts import fill
 from counterpose_core.text.stop_words import STOP_WORDS
@@ -28,7 +29,6 @@ _COMMON = 0.8
 _LONGEST = 8
 """In words; what is longer is a caption, not a phrase."""
 _WORD = re.compile(r"[\w'-]+")
-_SENTENCE = re.compile(r"[^.!?]+[.!?]?")
 
 PARENT_SLOT = "<parent>"
 """The slot for the label's parent in a baseline prompt."""
@@ -111,7 +111,7 @@ def tokens(text: str) -> list[str]:
 
 def names(text: str, label: str) -> bool:
     """Return True if a text has the words of a label next to each other."""
-    return _place(tokens(text), tokens(label)) is not None
+    return place_of(tokens(text), tokens(label)) is not None
 
 
 def usable(captions: Iterable[str], label: str, classes: Sequence[str], dropped: Counter[str]) -> list[str]:
@@ -119,7 +119,7 @@ def usable(captions: Iterable[str], label: str, classes: Sequence[str], dropped:
     own, named, kept = tokens(label), _by_first_word(tuple(classes)), list[str]()
     for caption in captions:
         spoken = tokens(caption)
-        if _place(spoken, own) is None:
+        if place_of(spoken, own) is None:
             dropped[LOST_LABEL] += 1
         elif _names_another(spoken, set(own), named):
             dropped[ANOTHER_CLASS] += 1
@@ -165,9 +165,9 @@ def _others(label: str, classes: Sequence[str]) -> list[str]:
 
 def _of_caption(caption: str, template: str, label: str) -> Iterator[Description]:
     yield Description(caption, _beside(caption, template, label), "caption")
-    sentences = [each.strip() for each in _SENTENCE.findall(caption) if each.strip()]
-    for sentence in sentences if len(sentences) > 1 else ():
-        whole = sentence if names(sentence, label) else f"{_ended(fill(template, label))} {sentence}"
+    said = sentences(caption)
+    for sentence in said if len(said) > 1 else ():
+        whole = sentence if names(sentence, label) else f"{ended(fill(template, label))} {sentence}"
         yield Description(whole, _beside(sentence, template, label), "sentence")
 
 
@@ -177,7 +177,7 @@ def _of_word(word: str, captions: Sequence[str], template: str, label: str) -> D
     before: Counter[tuple[str, ...]] = Counter()
     after: list[tuple[list[str], int]] = []
     for spoken in map(tokens, captions):
-        at = _place(spoken, own)
+        at = place_of(spoken, own)
         if word not in spoken or at is None:
             continue
         place = spoken.index(word)
@@ -200,7 +200,7 @@ def _ahead(lead: tuple[str, ...], captions: Sequence[str], template: str, label:
         return Description(fill(template, modified), " ".join(lead), "words")
     starts: Counter[tuple[str, ...]] = Counter()
     for spoken in map(tokens, captions):
-        place = _place(spoken, list(lead))
+        place = place_of(spoken, list(lead))
         if place is not None:
             first = place
             while first > 0 and spoken[first - 1] in STOP_WORDS:
@@ -245,18 +245,6 @@ def _beside(text: str, template: str, label: str) -> str:
     """What a text says beside the label alone, in its order, without words that say nothing."""
     own = {*tokens(template), *tokens(label)}
     return " ".join(word for word in tokens(text) if word not in own and word not in STOP_WORDS)
-
-
-def _ended(prompt: str) -> str:
-    return prompt if prompt.endswith((".", "!", "?")) else f"{prompt}."
-
-
-def _place(spoken: Sequence[str], own: Sequence[str]) -> int | None:
-    size = len(own)
-    for start in range(len(spoken) - size + 1 if size else 0):
-        if list(spoken[start : start + size]) == list(own):
-            return start
-    return None
 
 
 def baseline_template(template: str, parent: str | None) -> str:
