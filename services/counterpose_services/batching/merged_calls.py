@@ -4,46 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from counterpose_core.contract.base import MAX_BATCH, ModelIdentity, Outcome
+from counterpose_core.contract.base import MAX_BATCH, CostedBatchResponse, Outcome
 from counterpose_core.types import Cost
 from counterpose_services.batching.batcher import Batcher
 from counterpose_services.batching.engine_thread import EngineThread
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
-Value = TypeVar("Value")
-
-
-class CostedResponse(Protocol[Value]):
-    """The answer of an engine method: one outcome per item, the model, and the total cost."""
-
-    @property
-    def outcomes(self) -> list[Outcome[Value]]: ...
-    @property
-    def model(self) -> ModelIdentity: ...
-    @property
-    def cost(self) -> Cost: ...
+Response = TypeVar("Response", bound=CostedBatchResponse[Any])
 
 
 @dataclass(frozen=True)
-class Merged(Generic[Value]):
-    """One caller's part of a merged call."""
-
-    outcomes: list[Outcome[Value]]
-    model: ModelIdentity
+class _Part(Generic[Response]):
+    outcome: Outcome[Any]
+    response: Response
     cost: Cost
 
 
-@dataclass(frozen=True)
-class _Part(Generic[Value]):
-    outcome: Outcome[Value]
-    model: ModelIdentity
-    cost: Cost
-
-
-class MergedCalls(Generic[Key, Item, Value]):
+class MergedCalls(Generic[Key, Item, Response]):
     """Merges calls with equal keys; each caller gets its own outcomes and its share of the cost.
 
     Of several keys, those for which ``prepared`` is true go first.
@@ -51,7 +31,7 @@ class MergedCalls(Generic[Key, Item, Value]):
 
     def __init__(
         self,
-        call: Callable[[Key, list[Item]], CostedResponse[Value]],
+        call: Callable[[Key, list[Item]], Response],
         thread: EngineThread,
         *,
         max_wait: float,
@@ -61,19 +41,19 @@ class MergedCalls(Generic[Key, Item, Value]):
         self._thread = thread
         self._batcher = Batcher(self._run, max_size=MAX_BATCH, max_wait=max_wait, prepared=prepared)
 
-    async def __call__(self, key: Key, items: Sequence[Item]) -> Merged[Value]:
-        """Return the outcomes of ``items`` in order."""
+    async def __call__(self, key: Key, items: Sequence[Item]) -> Response:
+        """Return the answer to ``items``: their outcomes in order, and their share of the cost."""
         parts = await self._batcher.submit(key, items)
         cost = sum((part.cost for part in parts), start=Cost())
         # Both batches of a split call have the same weights, which change only with the replica.
-        return Merged([part.outcome for part in parts], parts[0].model, cost)
+        own = {"outcomes": [part.outcome for part in parts], "cost": cost}
+        return parts[0].response.model_copy(update=own)
 
-    async def _run(self, key: Key, items: list[Item]) -> list[_Part[Value]]:
+    async def _run(self, key: Key, items: list[Item]) -> list[_Part[Response]]:
         response = await self._thread.run(self._call, key, items)
         costs = shares(response.cost, len(items))
         return [
-            _Part(outcome, response.model, cost)
-            for outcome, cost in zip(response.outcomes, costs, strict=True)
+            _Part(outcome, response, cost) for outcome, cost in zip(response.outcomes, costs, strict=True)
         ]
 
 

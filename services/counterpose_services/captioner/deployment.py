@@ -46,11 +46,11 @@ class CaptionerDeployment(EngineService[Captioner]):
         return self.calls_at_once(self.settings) == 1
 
     @cached_property
-    def _captions(self) -> MergedCalls[None, contract.CaptionItem, contract.Caption]:
+    def _captions(self) -> MergedCalls[None, contract.CaptionItem, contract.CaptionResponse]:
         return self.merged(lambda _, items: self.engine.caption(contract.CaptionRequest(items=items)))
 
     @cached_property
-    def _weighed(self) -> MergedCalls[None, contract.LogLikelihoodItem, contract.LogLikelihood]:
+    def _weighed(self) -> MergedCalls[None, contract.LogLikelihoodItem, contract.LogLikelihoodResponse]:
         return self.merged(
             lambda _, items: self.engine.log_likelihood(contract.LogLikelihoodRequest(items=items))
         )
@@ -63,15 +63,13 @@ class CaptionerDeployment(EngineService[Captioner]):
         """Caption each image."""
         if not self._merges:
             return await self.thread.run(self.engine.caption, body)
-        part = await self._captions(None, body.items)
-        return contract.CaptionResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+        return await self._captions(None, body.items)
 
     async def log_likelihood(self, body: contract.LogLikelihoodRequest) -> contract.LogLikelihoodResponse:
         """Return the likelihood of each text given its image."""
         if not self._merges:
             return await self.thread.run(self.engine.log_likelihood, body)
-        part = await self._weighed(None, body.items)
-        return contract.LogLikelihoodResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+        return await self._weighed(None, body.items)
 
 
 def build(args: ServiceSettings) -> Application:

@@ -49,7 +49,7 @@ class ClassifiersDeployment(EngineService[Classifiers]):
         return ClassifiersEngine.load(suite.classifiers, settings.suite_root, store, options)
 
     @cached_property
-    def _predictions(self) -> MergedCalls[Sharing, ImageRef, contract.Prediction]:
+    def _predictions(self) -> MergedCalls[Sharing, ImageRef, contract.ClassifyResponse]:
         # Of a zoo larger than the cache, each network is loaded once for all images that wait for it.
         return self.merged(self._classify, lambda key: self.engine.is_loaded(key.classifier, key.address))
 
@@ -69,8 +69,7 @@ class ClassifiersDeployment(EngineService[Classifiers]):
         """Predict each image."""
         question = body.model_dump_json(exclude={"images"})
         key = Sharing(body.classifier, body.address, question)
-        part = await self._predictions(key, body.images)
-        return contract.ClassifyResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+        return await self._predictions(key, body.images)
 
     async def describe(self, body: contract.DescribeRequest) -> contract.ClassifierDescription:
         """Describe a classifier."""

@@ -43,11 +43,11 @@ class PerturberDeployment(EngineService[Perturber]):
         return self.calls_at_once(self.settings) == 1
 
     @cached_property
-    def _edits(self) -> MergedCalls[None, contract.PerturbItem, contract.Perturbations]:
+    def _edits(self) -> MergedCalls[None, contract.PerturbItem, contract.PerturbResponse]:
         return self.merged(lambda _, items: self.engine.perturb(contract.PerturbRequest(items=items)))
 
     @cached_property
-    def _weighed(self) -> MergedCalls[None, str, contract.TextLikelihood]:
+    def _weighed(self) -> MergedCalls[None, str, contract.LikelihoodsResponse]:
         return self.merged(lambda _, texts: self.engine.likelihoods(contract.LikelihoodsRequest(texts=texts)))
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
@@ -58,15 +58,13 @@ class PerturberDeployment(EngineService[Perturber]):
         """Propose edits of each caption."""
         if not self._merges:
             return await self.thread.run(self.engine.perturb, body)
-        part = await self._edits(None, body.items)
-        return contract.PerturbResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+        return await self._edits(None, body.items)
 
     async def likelihoods(self, body: contract.LikelihoodsRequest) -> contract.LikelihoodsResponse:
         """Return the likelihood of each text."""
         if not self._merges:
             return await self.thread.run(self.engine.likelihoods, body)
-        part = await self._weighed(None, body.texts)
-        return contract.LikelihoodsResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+        return await self._weighed(None, body.texts)
 
 
 def _perturber(settings: ServiceSettings) -> PerturberSuite:

@@ -43,7 +43,7 @@ class SegmenterDeployment(EngineService[Segmenter]):
         return 1.0 if self._suite.segmenter is None else float(self._suite.segmenter.batch)
 
     @cached_property
-    def _masks(self) -> MergedCalls[None, contract.SegmentItem, contract.Segment]:
+    def _masks(self) -> MergedCalls[None, contract.SegmentItem, contract.SegmentResponse]:
         return self.merged(lambda _, items: self.engine.segment(contract.SegmentRequest(items=items)))
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
@@ -52,8 +52,7 @@ class SegmenterDeployment(EngineService[Segmenter]):
 
     async def segment(self, body: contract.SegmentRequest) -> contract.SegmentResponse:
         """Outline the object of each image."""
-        part = await self._masks(None, body.items)
-        return contract.SegmentResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+        return await self._masks(None, body.items)
 
     async def answer(self, body: contract.SegmentRequest) -> contract.SegmentResponse:
         """Answer a call that came by the scorer, and count it as this replica's load."""
@@ -85,17 +84,17 @@ class ScorerDeployment(EngineService[Scorer]):
         return ScorerEngine.load(suite.scorer, settings.suite_root, store, device=own.device)
 
     @cached_property
-    def _scores(self) -> MergedCalls[None, contract.ScoreItem, contract.EditScores]:
+    def _scores(self) -> MergedCalls[None, contract.ScoreItem, contract.ScoreResponse]:
         return self.merged(lambda _, items: self.engine.score(contract.ScoreRequest(items=items)))
 
     @cached_property
-    def _images(self) -> MergedCalls[None, BlobRef, contract.Embedding]:
+    def _images(self) -> MergedCalls[None, BlobRef, contract.EmbedResponse]:
         return self.merged(
             lambda _, images: self.engine.embed_images(contract.EmbedImagesRequest(images=images))
         )
 
     @cached_property
-    def _texts(self) -> MergedCalls[contract.TextEncoder, str, contract.Embedding]:
+    def _texts(self) -> MergedCalls[contract.TextEncoder, str, contract.EmbedResponse]:
         return self.merged(
             lambda kind, texts: self.engine.embed_texts(contract.EmbedTextsRequest(texts=texts, encoder=kind))
         )
@@ -112,18 +111,15 @@ class ScorerDeployment(EngineService[Scorer]):
 
     async def score(self, body: contract.ScoreRequest) -> contract.ScoreResponse:
         """Measure each edit."""
-        part = await self._scores(None, body.items)
-        return contract.ScoreResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+        return await self._scores(None, body.items)
 
     async def embed_images(self, body: contract.EmbedImagesRequest) -> contract.EmbedResponse:
         """Embed each image."""
-        part = await self._images(None, body.images)
-        return contract.EmbedResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+        return await self._images(None, body.images)
 
     async def embed_texts(self, body: contract.EmbedTextsRequest) -> contract.EmbedResponse:
         """Embed each text."""
-        part = await self._texts(body.encoder, body.texts)
-        return contract.EmbedResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+        return await self._texts(body.encoder, body.texts)
 
     async def fill_mask(self, body: contract.FillMaskRequest) -> contract.FillMaskResponse:
         """Replace one word of each text."""

@@ -18,7 +18,7 @@ from counterpose_core.errors import DiskFailed
 from counterpose_core.suite import load_suite
 from counterpose_http import RETRY_AFTER_SECONDS
 from counterpose_services.batching.engine_thread import EngineThread
-from counterpose_services.batching.merged_calls import CostedResponse, Item, Key, MergedCalls, Value
+from counterpose_services.batching.merged_calls import Item, Key, MergedCalls, Response
 from counterpose_services.http import service_app
 from counterpose_services.models.device import choose_float32_precision, require_device
 from counterpose_services.serving.autoscaling import BATCHES, BUSY, LASTS, LOAD
@@ -118,9 +118,9 @@ class EngineService(ABC, Generic[Served]):
 
     def merged(
         self,
-        call: Callable[[Key, list[Item]], CostedResponse[Value]],
+        call: Callable[[Key, list[Item]], Response],
         prepared: Callable[[Key], bool] = lambda _: True,
-    ) -> MergedCalls[Key, Item, Value]:
+    ) -> MergedCalls[Key, Item, Response]:
         """Merge concurrent calls of an engine method; what is ``prepared`` goes first."""
         return MergedCalls(call, self.thread, max_wait=self.settings.batch_wait_s, prepared=prepared)
 

@@ -215,7 +215,7 @@ async def test_merged_calls_return_outcomes_and_cost_per_caller() -> None:
         cost = Cost(clip_passes=len(items) + 1, seconds=1.0)
         return EmbedResponse(outcomes=outcomes, model=ModelIdentity(id="m", revision="r"), cost=cost)
 
-    merged: MergedCalls[None, str, Embedding] = MergedCalls(
+    merged: MergedCalls[None, str, EmbedResponse] = MergedCalls(
         embed, EngineThread(hung_after_s=LONG), max_wait=0.0
     )
     one, two = await asyncio.gather(merged(None, ["a"]), merged(None, ["bb", "ccc"]))

@@ -28,7 +28,7 @@ async def test_calls_with_different_presets_are_not_merged() -> None:
         outcomes: list[Outcome[EditedImage]] = [Outcome(value=EditedImage(variants=[])) for _ in items]
         return EditResponse(outcomes=outcomes, model=ModelIdentity(id="m", revision="r"), cost=Cost())
 
-    merged: MergedCalls[PromptToPromptPreset, EditItem, EditedImage] = MergedCalls(
+    merged: MergedCalls[PromptToPromptPreset, EditItem, EditResponse] = MergedCalls(
         edit, EngineThread(hung_after_s=60.0), max_wait=0.0
     )
     # Equal presets are one key, even as separate objects.
