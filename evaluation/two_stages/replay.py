@@ -16,7 +16,8 @@ from counterpose_core.contract.stress_tests import StressTestConfig, StressTestC
 from counterpose_core.suite import Suite
 from counterpose_core.types import RunState
 from counterpose_gateway.methods.stress_test.confirm.stages import next_stage
-from counterpose_gateway.methods.stress_test.plan import plan_stress_test
+from counterpose_gateway.methods.stress_test.plan import prepare_stress_test
+from counterpose_gateway.methods.stress_test.prepared import first_items
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.source_table import SourceTable
@@ -80,14 +81,14 @@ async def _planned(
     create: StressTestCreate, stretch: Stretch, folder: Folder, suite: Suite, settings: GatewaySettings
 ) -> Planned:
     async with calling_services(settings) as caller:
-        config, items = await plan_stress_test(
+        prepared = await prepare_stress_test(
             create,
             dataset=stretch.dataset_of(folder),
             sources=SourceTable.of(stretch.sources_of(folder)),
             suite=suite,
             services=services_of(caller),
         )
-    return Planned(config, list(items))
+    return Planned(prepared.config, list(first_items(prepared)))
 
 
 def replay(

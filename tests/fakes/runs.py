@@ -7,7 +7,8 @@ from collections import Counter
 from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from counterpose_core.types import ItemKind
-from counterpose_gateway.methods.stress_test.plan import plan_stress_test
+from counterpose_gateway.methods.stress_test.plan import prepare_stress_test
+from counterpose_gateway.methods.stress_test.prepared import first_items
 from counterpose_gateway.methods.stress_test.process import process
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.source_table import SourceTable
@@ -26,14 +27,14 @@ async def planned(
     sources: list[Source], services: Services, *, redraw: str | None = None, **changes: object
 ) -> tuple[StressTestConfig, list[PlannedItem]]:
     """Plan the request over ``sources`` under the miniature suite; images are drawn again by ``redraw``."""
-    config, items = await plan_stress_test(
+    prepared = await prepare_stress_test(
         stress_test_request(**changes),
         dataset=fake_dataset(len(sources)),
         sources=SourceTable.of(sources),
         suite=fake_suite(redraw=redraw),
         services=services,
     )
-    return config, list(items)
+    return prepared.config, list(first_items(prepared))
 
 
 async def stress_test(

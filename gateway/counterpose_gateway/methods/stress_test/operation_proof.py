@@ -26,7 +26,8 @@ from counterpose_core.transforms.table import operation
 from counterpose_gateway.methods.stress_test import proof_checks
 from counterpose_gateway.methods.stress_test.confirm.outlook import Outlook
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
-from counterpose_gateway.methods.stress_test.plan import plan_stress_test
+from counterpose_gateway.methods.stress_test.plan import prepare_stress_test
+from counterpose_gateway.methods.stress_test.prepared import first_items
 from counterpose_gateway.methods.stress_test.summary.joined_runs import proving_runs
 from counterpose_gateway.methods.stress_test.transforms.fresh_images import fresh_images
 from counterpose_gateway.methods.stress_test.transforms.given import GivenChange
@@ -91,7 +92,7 @@ async def plan_operation_proof(
     require_quota(min(len(fresh), create.images), context, "/images")
     request = _request(config, proof, dataset.name, proof_checks.seed_of(create, config, runs))
     served = functions or await asyncio.to_thread(context.ledger.runs.functions, parent.id)
-    child, items = await plan_stress_test(
+    prepared = await prepare_stress_test(
         request,
         dataset=dataset.model_copy(update={"classes": config.classes}),
         sources=fresh,
@@ -101,10 +102,10 @@ async def plan_operation_proof(
     )
     kept = {fresh.id(at) for at in range(len(fresh))}
     used = [table.id(at) for at in range(len(table)) if table.id(at) not in kept]
-    child = child.model_copy(
+    child = prepared.config.model_copy(
         update={"operation_proof": proof, "excluded": used, "baseline": [], "versions": dict(VERSIONS)}
     )
-    return Plan(dataset.name, child, list(items), parent=parent.id)
+    return Plan(dataset.name, child, list(first_items(prepared)), parent=parent.id)
 
 
 def _is_given(run: Run) -> bool:

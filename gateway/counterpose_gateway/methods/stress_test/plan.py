@@ -57,19 +57,12 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
         QuotaExceeded: it would have more items than a run may.
         UnknownDataset: the dataset does not exist.
         NotFound: the run that it applies a change of does not exist.
-        DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: see `plan_stress_test`.
+        DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: see `prepare_stress_test`.
     """
     # One thread for all that is read: callers that wait at once would wait for a second one too.
     create, dataset, sources, second = await asyncio.to_thread(_read, create, context)
-    config, items = await plan_stress_test(
-        create,
-        dataset=dataset,
-        sources=sources,
-        second=second,
-        suite=context.suite,
-        services=context.services,
-        policy_words=context.policy.phrases,
-    )
+    prepared = await _prepared(create, dataset, sources, second, context)
+    config, items = prepared.config, first_items(prepared)
     confirms = config.confirmation is not None and config.confirmation.reason is None
     read = {dataset.name: len(sources)} | (
         {} if second is None else {second_dataset(create) or "": len(second)}
@@ -84,7 +77,16 @@ async def prepare(create: StressTestCreate, context: RunContext) -> Prepared:
     Raises:
         QuotaExceeded, UnknownDataset, DatasetEmpty, UnknownModel, ...: see `plan`.
     """
-    create, dataset, sources, second = await asyncio.to_thread(_read, create, context)
+    return await _prepared(*await asyncio.to_thread(_read, create, context), context)
+
+
+async def _prepared(
+    create: StressTestCreate,
+    dataset: Dataset,
+    sources: SourceTable,
+    second: SourceTable | None,
+    context: RunContext,
+) -> Prepared:
     return await prepare_stress_test(
         create,
         dataset=dataset,
@@ -139,36 +141,6 @@ def _require_told_apart(dataset: Dataset) -> None:
         )
 
 
-async def plan_stress_test(
-    create: StressTestCreate,
-    *,
-    dataset: Dataset,
-    sources: SourceTable,
-    suite: Suite,
-    services: Services,
-    policy_words: Sequence[str] = (),
-    second: SourceTable | None = None,
-) -> tuple[StressTestConfig, Iterator[PlannedItem]]:
-    """Resolve the request and plan each source's edits, controls, LANCE-R and interventions, and operations.
-
-    Where the run confirms, that is its first stage, and of the sources kept for the others the captions are
-    planned.
-
-    Raises:
-        DatasetEmpty, ClassMapMismatch, ...: see `prepare_stress_test`.
-    """
-    prepared = await prepare_stress_test(
-        create,
-        dataset=dataset,
-        sources=sources,
-        suite=suite,
-        services=services,
-        policy_words=policy_words,
-        second=second,
-    )
-    return prepared.config, first_items(prepared)
-
-
 async def prepare_stress_test(
     create: StressTestCreate,
     *,
@@ -179,7 +151,10 @@ async def prepare_stress_test(
     policy_words: Sequence[str] = (),
     second: SourceTable | None = None,
 ) -> Prepared:
-    """Resolve and check the request, and divide its sources.
+    """Resolve and check the request, and divide its sources; `first_items` plans from that.
+
+    Where the run confirms, the items are its first stage, and of the sources kept for the others the captions
+    are planned.
 
     Raises:
         DatasetEmpty: no source is left to test on.

@@ -10,7 +10,7 @@ from counterpose_core.contract.severity import SeverityPlan
 from counterpose_core.contract.transforms import TransformPlan
 from counterpose_core.errors import ClassMapMismatch
 from counterpose_gateway.methods.stress_test.notes import images_needed, severity_notes
-from counterpose_gateway.methods.stress_test.plan import plan_stress_test
+from counterpose_gateway.methods.stress_test.plan import prepare_stress_test
 from counterpose_gateway.records.source_table import SourceTable
 from fakes.confirmed_runs import staged_run
 from fakes.ports import FakePerturber, FakeScorer, fake_services
@@ -69,7 +69,7 @@ async def test_a_dataset_of_one_class_is_refused() -> None:
     with pytest.raises(
         ClassMapMismatch, match=r"has one class, 'plate', so every answer would be right"
     ) as no:
-        await plan_stress_test(
+        await prepare_stress_test(
             stress_test_request(),
             dataset=fake_dataset(3, ("plate",)),
             sources=SourceTable.of(world.sources(3, ("plate",))),

@@ -10,7 +10,7 @@ from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyRespo
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, UnknownModel
 from counterpose_core.suite import load_suite
-from counterpose_gateway.methods.stress_test.plan import choose_sources, plan_stress_test
+from counterpose_gateway.methods.stress_test.plan import choose_sources, prepare_stress_test
 from counterpose_gateway.methods.stress_test.screen.items import slots_per_type
 from counterpose_gateway.records.source_table import SourceTable
 from counterpose_gateway.runs.seeds import derive_seed
@@ -144,7 +144,7 @@ async def test_a_label_that_is_not_a_dataset_class_is_refused() -> None:
 async def test_a_suite_without_perturber_cannot_run_a_stress_test() -> None:
     world = FakeWorld()
     with pytest.raises(UnknownModel, match="no perturber"):
-        await plan_stress_test(
+        await prepare_stress_test(
             stress_test_request(preset="dataset-interfaces"),
             dataset=fake_dataset(1),
             sources=SourceTable.of(world.sources(1)),

@@ -16,7 +16,8 @@ from counterpose_core.contract.suite_fit import KnownImages, SuiteFit
 from counterpose_core.errors import BackendUnavailable
 from counterpose_core.suite import Suite
 from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.methods.stress_test.plan import plan_stress_test
+from counterpose_gateway.methods.stress_test.plan import prepare_stress_test
+from counterpose_gateway.methods.stress_test.prepared import first_items
 from counterpose_gateway.methods.stress_test.process import process
 from counterpose_gateway.methods.stress_test.screen.suite_fit import look, redraws_as_calibrated
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
@@ -42,14 +43,14 @@ async def planned(
     sources: list[Source], services: Services, known: KnownImages | None, **changes: object
 ) -> tuple[StressTestConfig, list[PlannedItem]]:
     request = stress_test_request(edit_types=["background"], max_edits_per_image=1, confirm=False, **changes)
-    config, items = await plan_stress_test(
+    prepared = await prepare_stress_test(
         request,
         dataset=fake_dataset(len(sources)),
         sources=SourceTable.of(sources),
         suite=suite(known),
         services=services,
     )
-    return config, list(items)
+    return prepared.config, list(first_items(prepared))
 
 
 async def made(
