@@ -4,76 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from counterpose_core.contract.bug_hunts import HuntInstruction, Weighed
+from counterpose_core.contract.bug_hunts import HuntInstruction, HuntItem, HuntResult, Weighed
 from counterpose_core.types import BlobRef, Cost, ItemKind, ItemState
 from counterpose_gateway.records.recorded_items import RecordedItem
-from counterpose_gateway.steps.failed_samples import ClassifiedImage, Sample
-
-
-class HuntedResult(ClassifiedImage, Protocol):
-    """What an item produced; `counterpose_core.contract.bug_hunts.HuntResult` is one."""
-
-    @property
-    def caption(self) -> str | None:
-        """The caption of its image."""
-
-    @property
-    def clusters(self) -> Mapping[BlobRef, int]:
-        """The cluster of each failure."""
-
-    @property
-    def combined(self) -> Sequence[Weighed]:
-        """The likeliest sentences in the order in which they were added."""
-
-    @property
-    def edited(self) -> Sequence[str]:
-        """The caption as it was edited."""
-
-    @property
-    def began_at(self) -> dt.datetime | None:
-        """When work on it began."""
-
-    @property
-    def ended_at(self) -> dt.datetime | None:
-        """When it had ended."""
-
-    @property
-    def cost(self) -> Cost:
-        """Its cost."""
-
-    @property
-    def service_seconds(self) -> Mapping[str, float]:
-        """Seconds in each service."""
-
-
-class HuntedItem(Sample, Protocol):
-    """An item of a hunt; `counterpose_core.contract.bug_hunts.HuntItem` is one."""
-
-    @property
-    def kind(self) -> ItemKind:
-        """What it makes."""
-
-    @property
-    def label(self) -> str:
-        """What its image shows."""
-
-    @property
-    def stage(self) -> int:
-        """The stage that planned it."""
-
-    @property
-    def source_image(self) -> BlobRef:
-        """The image that is captioned."""
-
-    @property
-    def instruction(self) -> HuntInstruction | None:
-        """What the stage asks of it."""
-
-    @property
-    def result(self) -> HuntedResult | None:
-        """What it produced."""
 
 
 class ReadAnswer(NamedTuple):
@@ -114,6 +49,10 @@ class ReadItem(NamedTuple):
     code: str | None
     instruction: HuntInstruction | None
     result: ReadResult | None
+
+
+HuntedResult = HuntResult | ReadResult
+HuntedItem = HuntItem | ReadItem
 
 
 def read_items(recorded: Iterable[RecordedItem]) -> Iterator[ReadItem]:
