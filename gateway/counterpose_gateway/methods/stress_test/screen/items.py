@@ -4,41 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Protocol
 
 import numpy as np
 
 from counterpose_core.blobs import cache_key
+from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from counterpose_core.stress_test.item_counts import CONTROLS, edits_per_source
 from counterpose_core.types import EDIT_TYPES, EditType, ItemKind
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.source_table import SourceTable, TableSource
 from counterpose_gateway.runs.seeds import derive_seed
-
-
-class PlannedSource(Protocol):
-    """What an item is planned from; `Source` and `TableSource` are two.
-
-    source = TableSource(id="3f...", image="9a...", label="sled", caption="a red sled")
-    """
-
-    @property
-    def id(self) -> str:
-        """Return its id, which is the group of its items."""
-
-    @property
-    def image(self) -> str:
-        """Return the blob of its image."""
-
-    @property
-    def label(self) -> str:
-        """Return its class."""
-
-    @property
-    def caption(self) -> str | None:
-        """Return the user's caption, if there is one."""
-
 
 _Slot = tuple[ItemKind, EditType | None, int]
 """Kind, edit type and number of one of a source's items."""
@@ -99,7 +75,7 @@ def _item(
 
 
 def plan_captions(
-    config: StressTestConfig, fresh: Iterable[PlannedSource], *, first: int, hashed: str | None = None
+    config: StressTestConfig, fresh: Iterable[Source | TableSource], *, first: int, hashed: str | None = None
 ) -> Iterator[PlannedItem]:
     """Plan the caption of each source that is kept for confirmation, with ordinals from ``first`` on.
 
