@@ -157,9 +157,7 @@ class _GrowingPart:
             added=_indices(result.get("added", ())),
             fit=None,
             answers={
-                name: Answer(
-                    before[name]["p_true"], after["p_true"], best_class(before[name]), best_class(after)
-                )
+                name: _answer(before[name], after)
                 for name, after in result.get("predictions", _NOTHING).items()
                 if name in before
             },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from counterpose_core.contract.confirmation import ConfirmationScope
 from counterpose_core.statistics.bootstrap import mean_by_source
@@ -88,13 +88,11 @@ class ChosenChange:
 
     def of_stage(self, stage: int) -> ChosenChange:
         """The change with the items of one stage only."""
-        edits = [edit for edit in self.edits if edit.stage == stage]
-        return ChosenChange(self.slot, self.change, self.classifiers, edits)
+        return replace(self, edits=[edit for edit in self.edits if edit.stage == stage])
 
     def of_wordings(self, wordings: Collection[WordingKey]) -> ChosenChange:
         """The change with the items of some of its wordings only."""
-        edits = [edit for edit in self.edits if edit.wording_key in wordings]
-        return ChosenChange(self.slot, self.change, self.classifiers, edits)
+        return replace(self, edits=[edit for edit in self.edits if edit.wording_key in wordings])
 
     def dropped(self, placebos: Iterable[Observation]) -> dict[str, int]:
         """The number of planned pairs that are not whole, by the reason of the edit, else of the placebo."""
