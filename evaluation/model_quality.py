@@ -34,11 +34,12 @@ from counterpose_core.suite import Suite, load_suite
 from counterpose_core.types import EDIT_TYPES, EditType
 from counterpose_miniature.training.edit_pairs import succeeds
 from counterpose_miniature.world.dataset import encode_png
-from counterpose_miniature.world.grammar import TEMPLATES, WITHHELD_TEMPLATES, caption, parse
+from counterpose_miniature.world.grammar import caption, parse
 from counterpose_miniature.world.renderer import render
 from counterpose_miniature.world.sampling import DATASET, GENERATOR, UNIFORM, Distribution
 from counterpose_miniature.world.scene import ATTRIBUTES, Scene, is_withheld
 from counterpose_miniature.world.seeds import VALIDATION, scene_for
+from counterpose_miniature.world.wording import TEMPLATES, WITHHELD_TEMPLATES
 from counterpose_services.captioner.engine import CaptionerEngine
 from counterpose_services.editor.engine import EditorEngine
 from counterpose_services.perturber.engine import PerturberEngine

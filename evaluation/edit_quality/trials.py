@@ -8,10 +8,11 @@ from typing import Literal
 import numpy as np
 
 from counterpose_core.types import EDIT_TYPES
-from counterpose_miniature.world.grammar import TEMPLATES, Edit, edits
+from counterpose_miniature.world.grammar import Edit, edits
 from counterpose_miniature.world.sampling import DATASET
 from counterpose_miniature.world.scene import Scene
 from counterpose_miniature.world.seeds import DEVELOPMENT, scene_for
+from counterpose_miniature.world.wording import TEMPLATES
 
 FIRST_SCENE = 3_000_000
 """The gate and the first presets were chosen on the scenes below this index."""

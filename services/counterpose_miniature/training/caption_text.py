@@ -9,8 +9,14 @@ from typing import TypeVar
 import numpy as np
 
 from counterpose_miniature.world import ATTRIBUTES, VALUES, Distribution, Scene, caption, parse, sample_scene
-from counterpose_miniature.world.grammar import SYNONYMS, TEMPLATES, WITHHELD_TEMPLATES, phrase
-from counterpose_miniature.world.wording import PHRASES, SPECIAL_SUBJECTS
+from counterpose_miniature.world.grammar import phrase
+from counterpose_miniature.world.wording import (
+    PHRASES,
+    SPECIAL_SUBJECTS,
+    SYNONYMS,
+    TEMPLATES,
+    WITHHELD_TEMPLATES,
+)
 
 T = TypeVar("T")
 

@@ -11,11 +11,12 @@ import numpy as np
 from tqdm import tqdm
 
 from counterpose_miniature.training.stage import save_array
-from counterpose_miniature.world.grammar import SYNONYMS, TEMPLATES, caption
+from counterpose_miniature.world.grammar import caption
 from counterpose_miniature.world.renderer import object_mask, render
 from counterpose_miniature.world.sampling import GENERATOR
 from counterpose_miniature.world.scene import Scene
 from counterpose_miniature.world.seeds import TRAINING, SeedRange, scene_for
+from counterpose_miniature.world.wording import SYNONYMS, TEMPLATES
 
 # 33 MB per shard, so that a kill costs only seconds of rendering.
 _SHARD = 2_000

@@ -40,8 +40,8 @@ from counterpose_miniature.training.publishing import save_half, write_card
 from counterpose_miniature.training.stage import Checkpoint, StageContext, training_stage
 from counterpose_miniature.training.tokenizer import caption_tokenizer
 from counterpose_miniature.world import UNIFORM, caption, scene_for
-from counterpose_miniature.world.grammar import WITHHELD_TEMPLATES
 from counterpose_miniature.world.seeds import VALIDATION
+from counterpose_miniature.world.wording import WITHHELD_TEMPLATES
 
 _SAMPLED_AT_ONCE = 100
 STAGE = "perturber"

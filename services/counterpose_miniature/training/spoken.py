@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpose_miniature.world import ATTRIBUTES, VALUES, Scene, caption
-from counterpose_miniature.world.grammar import SYNONYMS, TEMPLATES, class_name, phrase
-from counterpose_miniature.world.wording import SPECIAL_MARKS
+from counterpose_miniature.world.grammar import class_name, phrase
+from counterpose_miniature.world.wording import SPECIAL_MARKS, SYNONYMS, TEMPLATES
 
 # The index of every attribute value in a vector: a text allows some values, an image has some.
 _PLACES: dict[tuple[str, str], int] = {

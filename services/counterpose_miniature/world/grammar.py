@@ -14,25 +14,8 @@ from counterpose_miniature.world.wording import (
     SPECIAL_SUBJECTS,
     SYNONYMS,
     TEMPLATES,
-    WITHHELD_TEMPLATES,
     WORDS,
 )
-
-__all__ = [
-    "EDIT_TYPES",
-    "SYNONYMS",
-    "TEMPLATES",
-    "WITHHELD_TEMPLATES",
-    "Edit",
-    "caption",
-    "class_name",
-    "edits",
-    "parse",
-    "phrase",
-    "rewordings",
-    "tokens",
-    "words",
-]
 
 # Class swaps belong to "subject", because language models propose them; later filters must drop them.
 EDIT_TYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -44,8 +44,8 @@ from counterpose_miniature.training.sentence_encoder import drawn_text, graded
 from counterpose_miniature.training.stage import Checkpoint
 from counterpose_miniature.training.tokenizer import caption_tokenizer
 from counterpose_miniature.world import Scene, caption, is_withheld, parse
-from counterpose_miniature.world.grammar import SYNONYMS, TEMPLATES, WITHHELD_TEMPLATES
 from counterpose_miniature.world.seeds import TRAINING
+from counterpose_miniature.world.wording import SYNONYMS, TEMPLATES, WITHHELD_TEMPLATES
 
 LOGGER = logging.getLogger("test")
 

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpose_core.text.caption_diff import difference
-from counterpose_miniature.world.grammar import TEMPLATES, caption, parse, phrase, tokens
+from counterpose_miniature.world.grammar import caption, parse, phrase, tokens
 from counterpose_miniature.world.nuisance import Stream, nuisance_of
 from counterpose_miniature.world.renderer import object_mask, render
 from counterpose_miniature.world.sampling import FREE_NUISANCE
 from counterpose_miniature.world.scene import VALUES, Scene
+from counterpose_miniature.world.wording import TEMPLATES
 
 SCENES = st.builds(
     Scene,

@@ -5,8 +5,6 @@ import pytest
 
 from counterpose_miniature.world.grammar import (
     EDIT_TYPES,
-    TEMPLATES,
-    WITHHELD_TEMPLATES,
     caption,
     class_name,
     edits,
@@ -18,6 +16,7 @@ from counterpose_miniature.world.grammar import (
 )
 from counterpose_miniature.world.sampling import UNIFORM, sample_scene
 from counterpose_miniature.world.scene import VALUES, Scene
+from counterpose_miniature.world.wording import TEMPLATES, WITHHELD_TEMPLATES
 
 FULL = Scene("boat", "special", "red", "road", "rain", "photo", "dog", nuisance=0)
 
