@@ -21,15 +21,10 @@ def degrade(images: Tensor, generator: torch.Generator) -> Tensor:
         return torch.rand(count, generator=generator) < share
 
     images = images.clone()
-    chosen = some(_RESCALED)
-    if chosen.any():
-        images[chosen] = _rescaled(images[chosen], generator)
-    chosen = some(_BLURRED)
-    if chosen.any():
-        images[chosen] = _blurred(images[chosen], generator)
-    chosen = some(_TINTED)
-    if chosen.any():
-        images[chosen] = _tinted(images[chosen], generator)
+    for share, change in ((_RESCALED, _rescaled), (_BLURRED, _blurred), (_TINTED, _tinted)):
+        chosen = some(share)
+        if chosen.any():
+            images[chosen] = change(images[chosen], generator)
     chosen = some(_COMPRESSED)
     if chosen.any():
         images[chosen] = _compressed(images[chosen], _uniform(generator, 0.03, 0.12))
