@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 RunKind = Literal[
     "stress-test",
@@ -18,7 +18,7 @@ RunKind = Literal[
 ]
 """The names of `KINDS`, for type checkers and HTTP bodies."""
 
-ItemKind = Literal[
+_StressTestItem = Literal[
     "edit",
     "reconstruction",
     "placebo",
@@ -27,12 +27,8 @@ ItemKind = Literal[
     "caption",
     "confirmation",
     "transforms",
-    "token",
-    "image",
-    "sample",
-    "clustering",
-    "combination",
 ]
+ItemKind = Literal[_StressTestItem, "token", "image", "sample", "clustering", "combination"]
 """The items of `KINDS`, for type checkers and HTTP bodies.
 
 ``lance-r`` is an edit by LANCE's random baseline (section 4.1), ``intervention`` an edit that the user chose;
@@ -74,16 +70,7 @@ _KINDS = (
         "stress-test",
         "Stress test",
         "stress-tests",
-        (
-            "edit",
-            "reconstruction",
-            "placebo",
-            "lance-r",
-            "intervention",
-            "caption",
-            "confirmation",
-            "transforms",
-        ),
+        get_args(_StressTestItem),
         "Stress-test classifiers on a dataset (LANCE).",
     ),
     Kind(
