@@ -98,19 +98,19 @@ class Sessions:
 
     def is_signed_by(self, key: AccessKey, session: str) -> bool:
         """Whether a session stands for this key of the ledger, and has not ended."""
-        claim, _, signature = session.rpartition(".")
-        end = claim.partition(".")[0]
-        if not session.isascii() or len(session) > MOST_LETTERS or not end.isdecimal():
-            return False
-        return hmac.compare_digest(_sign(claim, _of_ledger(key)), signature) and int(end) > self._clock()
+        return self._stands(session, lambda: [_of_ledger(key)])
 
     def is_valid(self, session: str) -> bool:
         """Whether a session was signed with a key that is still accepted, and has not ended."""
+        return self._stands(session, lambda: self._signing_keys)
+
+    def _stands(self, session: str, keys: Callable[[], Sequence[bytes]]) -> bool:
+        # The keys are asked for last: those of the settings take time at their first use.
         claim, _, signature = session.rpartition(".")
         end = claim.partition(".")[0]
         if not session.isascii() or len(session) > MOST_LETTERS or not end.isdecimal():
             return False
-        matches = [hmac.compare_digest(_sign(claim, key), signature) for key in self._signing_keys]
+        matches = [hmac.compare_digest(_sign(claim, key), signature) for key in keys()]
         return any(matches) and int(end) > self._clock()
 
     @cached_property
