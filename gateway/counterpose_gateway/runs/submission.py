@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -17,6 +17,7 @@ from counterpose_core.contract.classifiers import FunctionsOfCaller
 from counterpose_core.contract.datasets import Dataset
 from counterpose_core.contract.runs import Run, RunResume
 from counterpose_core.errors import (
+    ClassMapMismatch,
     CounterposeError,
     DatasetNotReady,
     InvalidRequest,
@@ -26,6 +27,7 @@ from counterpose_core.errors import (
     UnknownModel,
 )
 from counterpose_core.suite import Suite
+from counterpose_core.text.plain_text import find_confusable
 from counterpose_core.tracing import TRACE
 from counterpose_core.types import RunKind
 from counterpose_gateway.records.items import LeasedStage, Plan
@@ -213,6 +215,19 @@ def named_dataset(name: str, pointer: str, ledger: Ledger) -> Dataset:
             pointer=pointer,
         )
     return found
+
+
+def require_told_apart(classes: Sequence[str], dataset: str) -> None:
+    """Refuse classes of a dataset of which a reader cannot tell two apart.
+
+    Raises:
+        ClassMapMismatch: two look alike.
+    """
+    if alike := find_confusable(classes):
+        raise ClassMapMismatch(
+            f"the classes {alike[0]!r} and {alike[1]!r} of dataset {dataset!r} look alike; rename one",
+            pointer="/dataset",
+        )
 
 
 def require_quota(wanted: int, context: RunContext, pointer: str) -> None:

@@ -23,13 +23,13 @@ from counterpose_core.suite import Suite
 from counterpose_core.text.class_prompts import refuse_slot
 from counterpose_core.text.imagenet_hierarchy import class_key
 from counterpose_core.text.near_names import did_you_mean
-from counterpose_core.text.plain_text import check_words, find_confusable
+from counterpose_core.text.plain_text import check_words
 from counterpose_core.types import BlobRef
 from counterpose_gateway.records.items import Plan, PlannedItem
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.large_plans import PlanInputs
 from counterpose_gateway.runs.seeds import derive_seed
-from counterpose_gateway.runs.submission import named_dataset, require_quota
+from counterpose_gateway.runs.submission import named_dataset, require_quota, require_told_apart
 from counterpose_gateway.version import VERSION
 
 TOGETHER = 8
@@ -123,11 +123,7 @@ def _classes(create: DatasetInterfaceCreate, dataset: Dataset) -> list[str]:
             meant = did_you_mean(name, dataset.classes)
             raise InvalidRequest(f"dataset {dataset.name!r} has no class {name!r}{meant}", pointer=pointer)
         _check_word(name, pointer, "class name")
-    if alike := find_confusable(wanted):
-        raise ClassMapMismatch(
-            f"the classes {alike[0]!r} and {alike[1]!r} of dataset {dataset.name!r} look alike; rename one",
-            pointer="/dataset",
-        )
+    require_told_apart(wanted, dataset.name)
     return wanted
 
 

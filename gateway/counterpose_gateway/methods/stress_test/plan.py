@@ -22,7 +22,7 @@ from counterpose_core.errors import ClassMapMismatch, DatasetEmpty, InternalErro
 from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_core.suite import Suite
 from counterpose_core.text.near_names import did_you_mean
-from counterpose_core.text.plain_text import check_words, find_confusable
+from counterpose_core.text.plain_text import check_words
 from counterpose_gateway.methods.stress_test.baseline import measure_baseline
 from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.notes import (
@@ -43,7 +43,7 @@ from counterpose_gateway.records.items import Plan, PlannedItem
 from counterpose_gateway.records.source_table import SourceTable, places_within
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.large_plans import PlanInputs
-from counterpose_gateway.runs.submission import named_dataset, require_quota
+from counterpose_gateway.runs.submission import named_dataset, require_quota, require_told_apart
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.steps.classifiers import check_classifiers
 from counterpose_gateway.steps.off_loop import off_loop
@@ -108,7 +108,7 @@ def _read(
     create = with_operations(create, context.suite)
     n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
     require_quota(n_sources * items_per_source(create), context, "/limit")
-    _require_told_apart(dataset)
+    require_told_apart(dataset.classes, dataset.name)
     table = context.ledger.datasets.table
     return create, dataset, table(create.dataset), second_of(create, context)
 
@@ -131,14 +131,6 @@ def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedIt
     if division.plan != config.confirmation:
         raise InternalError(f"the sources of run {run.id!r} are divided in another way than at its creation")
     return first_items(Prepared(config, grouped, division, given), first)
-
-
-def _require_told_apart(dataset: Dataset) -> None:
-    if alike := find_confusable(dataset.classes):
-        raise ClassMapMismatch(
-            f"the classes {alike[0]!r} and {alike[1]!r} of dataset {dataset.name!r} look alike; rename one",
-            pointer="/dataset",
-        )
 
 
 async def prepare_stress_test(
