@@ -35,10 +35,8 @@ class PairFile(LabelledImage):
         """The name that reports show."""
         return self.shown
 
-    @property
-    def name(self) -> str:
-        """The same."""
-        return self.shown
+    name = filename
+    """The same."""
 
     def content(self) -> bytes | None:
         """The file's bytes; None if it cannot be read."""
