@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 
 from counterpose_core.images.file_structure import MAX_CHUNKS
 from counterpose_core.secret_files import read_secret
@@ -28,10 +28,8 @@ OTHERS = ""
 """The name under which `cluster_token_files` has a path that was given without one."""
 
 
-class GatewaySettings(BaseModel):
+class GatewaySettings(BaseModel, frozen=True, extra="forbid"):
     """The settings of ``counterpose-gateway serve`` and ``work``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     database_url: str = f"sqlite:///{STATE_DIR / 'ledger.db'}"
     """SQLAlchemy URL of the ledger: SQLite on one machine, PostgreSQL for several gateways."""

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, Field, SecretStr, field_validator, model_validator
 
 from counterpose_core.secret_files import read_secret
 from counterpose_core.suite import load_suite
@@ -61,11 +61,10 @@ def embedded_suite_root() -> Path:
     return Path(str(resources.files(SUITE_PACKAGE))) / "weights"
 
 
-class ServiceSettings(BaseModel):
+class ServiceSettings(BaseModel, frozen=True, extra="forbid"):
     """The settings of the services; a missing value is read from the environment or has its default."""
 
     # A misspelt setting must not silently mean the default.
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     suite: str = "miniature"
     """Name of the model suite; the gateway must use the same one."""

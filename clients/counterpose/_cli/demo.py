@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from counterpose._cli.bug_hunt import bug_hunt_text
 from counterpose._cli.exit_code import ExitCode
@@ -216,10 +216,8 @@ SHIFTS = (
 PER_SHIFT = 8
 
 
-class InterfaceDemo(BaseModel):
+class InterfaceDemo(BaseModel, frozen=True):
     """``demo/interface.json``: the tokens, the benchmark, and the seconds of each stage."""
-
-    model_config = ConfigDict(frozen=True)
 
     interface: DatasetInterfaceSummary
     benchmark: ShiftBenchmarkSummary
@@ -253,10 +251,8 @@ IMAGES, HELD_OUT, WINNERS = 600, 64, 2
 tests/unit/demo/test_demo_sizes.py shows the calculation."""
 
 
-class HuntDemo(BaseModel):
+class HuntDemo(BaseModel, frozen=True):
     """``demo/hunt.json``: what the hunt found, and its seconds."""
-
-    model_config = ConfigDict(frozen=True)
 
     hunt: BugHuntSummary
     seconds: float

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from counterpose_core.errors import InvalidRequest
 from counterpose_processes.process import Process
@@ -20,10 +20,8 @@ DEFAULT_PORT = 8080
 DEFAULT_SERVICES_PORT = 8101
 
 
-class Record(BaseModel):
+class Record(BaseModel, frozen=True, extra="forbid"):
     """The processes of a stack, its ports, its suite, and the Counterpose that started it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     port: int = Field(ge=1, le=65535)
     services_port: int = Field(ge=1, le=65535)

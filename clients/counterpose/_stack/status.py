@@ -6,7 +6,7 @@ from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from counterpose._stack import readiness
 from counterpose._stack.record import PROCESSES, ProcessName, read_record
@@ -19,10 +19,8 @@ from counterpose_core.weights_reading import current_readings
 SUITE_DISTRIBUTION = "counterpose-miniature-suite"
 
 
-class ProcessStatus(BaseModel):
+class ProcessStatus(BaseModel, frozen=True):
     """A process that ``up`` started; without a pid it does not run."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: ProcessName
     pid: int | None
@@ -30,14 +28,12 @@ class ProcessStatus(BaseModel):
     log: Path
 
 
-class StackStatus(BaseModel):
+class StackStatus(BaseModel, frozen=True):
     """``counterpose status --json``.
 
     ``waiting_for`` says what is missing where ``ready`` is false. ``gateway_version`` is what the running
     gateway says of itself. ``suite_version`` is that of the installed weights; a clone has them in its tree.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     ready: bool
     waiting_for: str | None

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from counterpose_core.contract.base import Text
 from counterpose_core.contract.recipes import ImageRef, PixelDigest, is_recipe
@@ -32,23 +32,19 @@ SOURCE_TYPES: dict[Origin, str] = {
 """IPTC's term for images made here; it is unknown for photographs that users provide."""
 
 
-class Answer(BaseModel):
+class Answer(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     """What a classifier answers for an image, and the probability that it gives the answer."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     label: str
     probability: float
 
 
-class Source(BaseModel):
+class Source(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     """The image that a counterfactual was made from, and what was changed; of an operation, its control.
 
     ``changed`` is the kind of change, ``removed`` and ``added`` are its words; ``answers`` are the
     classifiers', by name.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     image: ImageRef
     caption: str
@@ -58,7 +54,7 @@ class Source(BaseModel):
     answers: dict[str, Answer] = {}
 
 
-class Record(BaseModel):
+class Record(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     """One image by reference, or by its recipe, with everything needed to make it again and to trace it.
 
     ``image_source`` says where the image comes from ("token", "class-name", "edit", ...), ``bundle`` names
@@ -67,8 +63,6 @@ class Record(BaseModel):
     ``item`` is its id in the run, which content credentials name; ``pixels`` is the digest of what a recipe
     made when it was answered.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     image: ImageRef
     class_name: Text

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from counterpose_core.contract.base import (
     MAX_BATCH,
@@ -168,10 +168,8 @@ class TokenItem(RunItem[TokenResult]):
     """One class of a dataset interface."""
 
 
-class DatasetInterfaceSummary(ResponseBody):
+class DatasetInterfaceSummary(ResponseBody, json_schema_extra=told_apart_by("kind")):
     """``GET /v1/runs/{run_id}/summary``: the learned tokens as the run stands."""
-
-    model_config = ConfigDict(json_schema_extra=told_apart_by("kind"))
 
     kind: Literal["dataset-interface"] = "dataset-interface"
     """The kind of the run."""

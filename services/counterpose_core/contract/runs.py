@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Annotated, Any, Generic, Self, TypeVar
 
-from pydantic import ConfigDict, Field, SkipValidation, model_validator
+from pydantic import Field, SkipValidation, model_validator
 
 from counterpose_core.contract.base import ClientBody, Problem, ResponseBody, told_apart_by
 from counterpose_core.contract.classifiers import FunctionsOfCaller
@@ -123,10 +123,8 @@ class CommonestFailure(ResponseBody):
         return f"{self.failed} of {self.of} items failed, {most}by {self.code}: {self.detail}"
 
 
-class RunSummary(ResponseBody):
+class RunSummary(ResponseBody, json_schema_extra=told_apart_by("kind")):
     """What the summaries of runs of several kinds say alike; each has a `kind`, which tells them apart."""
-
-    model_config = ConfigDict(json_schema_extra=told_apart_by("kind"))
 
     failure: CommonestFailure | None = None
     """Why most of the failed items failed, or null if none did."""

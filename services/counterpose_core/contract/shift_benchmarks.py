@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from pydantic.config import JsonDict
 
 from counterpose_core.contract.base import DISTINCT, Distinct, ResponseBody
@@ -44,10 +44,8 @@ _REAL_IMAGES_OF_A_DATASET: JsonDict = {
 """A dataset of real images is named only where some are used."""
 
 
-class ShiftBenchmarkCreate(ClassifiersUnderTest):
+class ShiftBenchmarkCreate(ClassifiersUnderTest, json_schema_extra=_REAL_IMAGES_OF_A_DATASET):
     """``POST /v1/shift-benchmarks``: classifiers on images of each class of an interface under each shift."""
-
-    model_config = ConfigDict(json_schema_extra=_REAL_IMAGES_OF_A_DATASET)
 
     interface: Name
     """Run id of the dataset interface."""

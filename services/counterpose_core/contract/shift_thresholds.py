@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Annotated, Any, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from counterpose_core.contract.base import ClientBody, ResponseBody
 from counterpose_core.contract.shift_benchmarks import ImageSource, ThresholdSetter
@@ -64,10 +64,8 @@ class Inspections(ResponseBody):
     """Images around each percentile, lowest percentile first."""
 
 
-class ShiftThresholdSet(ClientBody):
+class ShiftThresholdSet(ClientBody, json_schema_extra={"oneOf": [{"required": [way]} for way in WAYS]}):
     """``PUT /v1/runs/{run_id}/shift-thresholds/{shift}``: a decision, given in one way."""
-
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [way]} for way in WAYS]})
 
     author: str = Field(min_length=1, max_length=200)
     """Name of the person who decided."""

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 
-class ClassifierOptions(BaseModel):
+class ClassifierOptions(BaseModel, frozen=True, extra="ignore", protected_namespaces=()):
     """``local:`` names are folders of ``models_folder``; ``oip:`` hosts must be among ``oip_hosts``.
 
     ``label_map`` is a JSON file {dataset class: [head classes]} that precedes equality of names.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
 
     models_folder: Path | None = None
     label_map: Path | None = None
