@@ -28,17 +28,11 @@ class Folder(Protocol):
     def write(self, name: str, data: bytes) -> None:
         """Write a file, whole and durably."""
 
-<<<<<<< HEAD
     def read(self, name: str, before: Before | None = None) -> bytes | None:
         """Return a file, or None if there is none.
 
         ``before`` is given its first `BEGINNING` bytes, and may wait before the rest is read.
         """
-        ...
-=======
-    def read(self, name: str) -> bytes | None:
-        """Return a file, or None if there is none."""
->>>>>>> 16672db7 (Leave out the ellipsis under a docstring)
 
     def exists(self, name: str) -> bool:
         """Return whether there is one."""
