@@ -36,7 +36,9 @@ class Drift:
 
 
 def drift(source: Floats, edited: Floats, colours: tuple[Floats, Floats], steady: Mask) -> Drift | None:
-    """Fit what happened to all steady pixels; None if fewer than half of them follow one gain and offset.
+    """Fit what happened to all steady pixels; None if fewer than half of them are near one.
+
+    The fit starts from an offset alone: of a gain of 0.7 it may find no majority, and the rest has leaked.
 
     Args:
         source: levels (H, W, 3), 0 to 255.
@@ -46,9 +48,9 @@ def drift(source: Floats, edited: Floats, colours: tuple[Floats, Floats], steady
     """
     first, second = source[steady].astype(np.float64), edited[steady].astype(np.float64)
     gain, offset = np.ones(3), np.median(second - first, axis=0)
-    near = np.ones(len(first), dtype=np.bool_)
+    near: Mask = np.ones(len(first), dtype=np.bool_)
     for _ in range(ROUNDS):
-        near = (np.abs(gain * first + offset - second) <= NEAR).all(axis=1)
+        near = np.all(np.abs(gain * first + offset - second) <= NEAR, axis=1)
         if 2 * near.sum() < len(first):
             return None
         before, after = first[near], second[near]

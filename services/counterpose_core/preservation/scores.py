@@ -46,7 +46,7 @@ REASONS: Mapping[Reason, str] = MappingProxyType(
         "nothing-in-common": "no shift and scale lay what should stay onto the edited image",
         "no-region": "nothing changed visibly, and no region was given",
         "no-room": "the region leaves not one window of this place",
-        "no-majority": "fewer than half of the kept pixels follow one gain and offset",
+        "no-majority": "fewer than half of the kept pixels follow one offset and a gain near 1",
         "no-hue": "what should stay is grey",
         "not-given": "no features of patches, or no perceptual distance, were given",
     }

@@ -8,7 +8,7 @@ import pytest
 from counterpose_core.errors import NumericalFailure
 from counterpose_core.preservation.arrays import lab, luminance, reduced, region_within, size_within
 from counterpose_core.preservation.change import Maps, colour_difference, maps, patch_distance, ssim
-from counterpose_core.preservation.region import region_of_change
+from counterpose_core.preservation.region import VISIBLE_COLOUR, region_of_change
 from fakes.textures import box, textured
 
 SIZE = 96, 128
@@ -96,13 +96,14 @@ def test_the_region_of_a_change_is_where_it_is_seen_without_specks_and_gaps() ->
     image = textured(4).astype(np.float32)
     place, speck, gap = (
         box(SIZE, slice(20, 60), slice(30, 80)),
-        box(SIZE, slice(80, 81), slice(100, 101)),
+        box(SIZE, slice(80, 82), slice(100, 102)),
         box(SIZE, slice(40, 42), slice(50, 52)),
     )
     edited = np.where(((place & ~gap) | speck)[..., None], 255 - image, image)
     result = region_of_change(maps(image, edited, (lab(image), lab(edited))))
     assert (result & place).sum() / (result | place).sum() > 0.8
     assert result[gap].all()
+    assert maps(image, edited, (lab(image), lab(edited))).colour[speck].min() > VISIBLE_COLOUR
     assert not result[speck].any()
     nothing = maps(image, image, (lab(image), lab(image)))
     assert not region_of_change(nothing).any()

@@ -26,8 +26,8 @@ def test_gain_and_offset_of_each_channel_are_found_beside_a_leak(leak: bool) -> 
         edited = np.where(box(SIZE, slice(0, 30), slice(0, 100))[..., None], 255 - source, edited)
     fit = drifted(source, edited)
     assert fit is not None
-    assert fit.gain == pytest.approx((1.1, 0.9, 1.0), abs=0.02)
-    assert fit.offset == pytest.approx((0, 5, -6), abs=2.5)
+    assert fit.gain == pytest.approx((1.1, 0.9, 1.0), abs=0.01)
+    assert fit.offset == pytest.approx((0, 5, -6), abs=1.2)
     assert fit.colour > 3
     assert (fit.share < 0.8) is leak
 
@@ -35,7 +35,8 @@ def test_gain_and_offset_of_each_channel_are_found_beside_a_leak(leak: bool) -> 
 def test_nothing_drifts_where_nothing_happened() -> None:
     fit = drifted(textured(2).astype(np.float32), textured(2).astype(np.float32))
     assert fit is not None
-    assert (fit.gain, fit.colour, fit.share) == ((1.0, 1.0, 1.0), pytest.approx(0.0, abs=1e-3), 1.0)
+    assert (fit.gain, fit.share) == ((1.0, 1.0, 1.0), 1.0)
+    assert fit.colour == pytest.approx(0.0, abs=1e-3)
     assert fit.hue == pytest.approx(0.0, abs=1e-3)
 
 

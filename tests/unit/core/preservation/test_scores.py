@@ -61,6 +61,13 @@ def test_another_size_is_told_and_of_the_same_form_no_fault() -> None:
     assert Limits().faults(stretched) == ("reshaped",)
 
 
+def test_a_colour_that_only_the_region_took_on_is_no_drift() -> None:
+    source = (20 + 0.8 * textured(1)).astype(np.uint8)
+    scores = measure(source, edited_inside(source, source + np.uint8(10)), region=REGION)
+    assert scores.drift is not None
+    assert scores.drift.offset == pytest.approx((0.0, 0.0, 0.0), abs=0.1)
+
+
 def test_without_a_mask_the_region_is_where_the_pair_differs() -> None:
     scores = measure(textured(1), edited_inside(textured(1), textured(2)))
     assert not scores.region_given
