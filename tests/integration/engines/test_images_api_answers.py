@@ -169,7 +169,7 @@ def test_one_edit_s_bad_answer_is_no_other_s_and_is_asked_for_again(
         return lambda asked, closing: refuse() if "tiger" in str(asked.fields) else obey(asked, closing)
 
     edits = ("a cat", "a tiger", "a cow")
-    server.answer = odd(lambda: Reply(b"<html>"))
+    server.answer = odd(lambda: drawing(PNG[:20]))
     first = problems(server, tmp_path, *edits)
     server.answer = odd(lambda: refusal(500, None))
     second = problems(server, tmp_path, *edits)
