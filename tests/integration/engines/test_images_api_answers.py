@@ -80,7 +80,7 @@ def problems(
         (told(data=[]), BAD, "returned 0 images where one was asked for"),
         (told(data=[{"b64_json": ""}] * 2), BAD, "returned 2 images where one was asked for"),
         (told(data=[{"url": "https://x.example/1.png"}]), BAD, "addresses are not fetched"),
-        (told(data=[{"b64_json": "data:image/png"}]), BAD, "is not base64"),
+        (told(data=[{"b64_json": "data:image/png;base64,A"}]), BAD, "is not base64"),
         (always(drawing(PNG[: len(PNG) // 2])), BAD, "ends before its last chunk does"),
         (always(drawing(of_format("GIF"))), BAD, "has another format"),
         (always(drawing(of_format("PNG", (8000, 5000)))), BAD, "8000 x 5000 pixels, more than"),
