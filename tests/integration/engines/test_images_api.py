@@ -25,6 +25,7 @@ from counterpose_core.images.codecs import Pixels, decode_image, encode_png, enc
 from counterpose_core.suite import EditorSuite
 from counterpose_services.editor.backends import Backends
 from counterpose_services.editor.images_api import ImagesApi
+from counterpose_services.openai_api.requirements import require_servers
 from counterpose_services.settings import ServiceSettings
 from fakes.images_server import Asked, ImagesServer, Reply, always, drawing, images_server
 
@@ -273,6 +274,19 @@ def test_a_suite_s_server_is_called_only_if_the_operator_lists_it(tmp_path: Path
     listed = settings.model_copy(update={"images_hosts": ("images.example",)})
     loaded = Backends.load(suite, listed, store)
     assert (loaded.identity.id, loaded.rows()) == ("editor-1 at images.example", (0, 0))
+
+
+def test_a_server_that_is_not_listed_is_named_before_anything_starts(tmp_path: Path) -> None:
+    suite = tmp_path / "own.toml"
+    suite.write_text(
+        'base = "miniature"\n[editor]\nmodel = "e"\nserver = "https://images.example/v1"\nresolution = 64\n'
+        'default_preset = "api"\n[editor.presets.api]\nbackend = "images-api"\n',
+        encoding="utf-8",
+    )
+    settings = ServiceSettings.model_validate({"state_dir": tmp_path, "suite": str(suite)})
+    with pytest.raises(UnknownModel, match=r"add 'images\.example' to COUNTERPOSE_SERVICES_IMAGES_HOSTS"):
+        require_servers(settings, ["editor"])
+    require_servers(settings.model_copy(update={"images_hosts": ("images.example",)}), ["editor"])
 
 
 def test_the_key_of_the_language_models_is_not_sent_to_a_server_of_images(
