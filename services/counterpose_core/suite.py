@@ -163,6 +163,19 @@ def _require_server(engine: Engine, server: str | None) -> None:
         raise ValueError("the engine 'openai', and no other, needs the address of a server, ending in /v1")
 
 
+_OF_LOADED_MODELS = frozenset(
+    {
+        "preview_decoder",
+        "textual_inversion",
+        "token_prompts",
+        "token_link_steps",
+        "generation",
+        "hunt_generation",
+    }
+)
+"""Settings of an editor that no images server takes."""
+
+
 class EditorSuite(_ModelSuite):
     """Weights of a Stable Diffusion model and the presets for them.
 
@@ -173,9 +186,14 @@ class EditorSuite(_ModelSuite):
     ``token_link_steps`` steps (some seconds each), and images are generated with ``generation``.
     Bug hunts draw a class from ``photo_prompt``, whose brackets are left out where the parent is not known,
     with ``hunt_generation`` if it is set: guidance narrows what is drawn where the prompt leaves it open.
+
+    Presets of the backend ``images-api`` are asked of ``server``, an address with ``/v1``; ``model`` is then
+    the server's name of the model, so presets that load weights are for another suite. Images from text are
+    squares of ``resolution`` pixels, unless a preset names their ``size``.
     """
 
     model: str
+    server: _Server | None = None
     preview_decoder: str | None = None
     # Autoencoders halve a side three times; no supported model was trained beyond 1024 pixels.
     resolution: int = Field(ge=8, le=2048, multiple_of=8)
@@ -195,6 +213,23 @@ class EditorSuite(_ModelSuite):
         if self.default_preset not in self.presets:
             raise ValueError(
                 f"default_preset {self.default_preset!r} is not among the presets {sorted(self.presets)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _server_makes_all_or_nothing(self) -> EditorSuite:
+        has = self.server is not None
+        odd = next((name for name, preset in self.presets.items() if preset.calls_server is not has), None)
+        if odd is not None:
+            told = f"preset {odd!r} is of the backend {self.presets[odd].backend!r}, which asks"
+            raise ValueError(
+                f"{told} no server, but the model is at {self.server!r}; put it into a suite of its own"
+                if has
+                else f'{told} a server; add its address: server = "https://host/v1"'
+            )
+        if has and (own := sorted(self.model_fields_set & _OF_LOADED_MODELS)):
+            raise ValueError(
+                f"{own[0]!r} is for a model that is loaded, not for one at a server; leave it out"
             )
         return self
 

@@ -33,7 +33,7 @@ SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
 SHARED_PREFIX = "COUNTERPOSE_"
 OWN_PREFIX = "COUNTERPOSE_SERVICES_"
 SHARED_WITH_GATEWAY = ("suite", "suite_root", "store_url", "secret", "secret_file", "state_dir")
-HOST_LISTS = ("oip_hosts", "openai_hosts")
+HOST_LISTS = ("oip_hosts", "openai_hosts", "images_hosts")
 LISTS = (*HOST_LISTS, "allowed_licences")
 
 # Not Serve's default 8000, which another Serve on this machine may use.
@@ -160,6 +160,16 @@ class ServiceSettings(BaseModel, frozen=True, extra="forbid"):
     """Most bytes of such an answer."""
     # Beyond about this many sequences, vLLM's tokens/s of a 7B model on one GPU hardly grow.
     openai_in_flight: int = Field(default=64, ge=1, le=1024)
+    """Most requests that a replica has at that server at once."""
+    images_hosts: tuple[str, ...] = ()
+    """Hosts that a suite's `server` of images may run on, as `oip_hosts`."""
+    images_key_file: AbsolutePath | None = None
+    """File with the key of that server, which only its owner may read, or null for none."""
+    images_seconds: float = Field(default=300.0, gt=0.0)
+    """Seconds within which a server of images must have answered a request whole, with all further tries."""
+    images_answer_bytes: int = Field(default=64 * MEBIBYTE, ge=1024)
+    """Most bytes of such an answer: an image of 16 megapixels can have 64 MiB as a PNG in base64."""
+    images_in_flight: int = Field(default=8, ge=1, le=1024)
     """Most requests that a replica has at that server at once."""
     vllm: AbsolutePath | None = None
     """The program `vllm` of an environment of its own, which a service starts for an engine `vllm`, or null

@@ -13,7 +13,7 @@ LEFT_OUT = {
     "edit-too-similar": "the new words say the same",
     "duplicate-edit": "the edit was proposed twice",
     "not-applicable": "the caption lacks the words",
-    "policy": "the content policy refuses the words",
+    "policy": "a content policy refuses it",
     "subjective": "the new words are subjective",
     "malformed-caption": "no generator can read the caption",
     "safety": "the safety checker flags the image",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from counterpose_core.contract.editor import GenerateItem, GenerationPreset
-from counterpose_core.errors import InvalidRequest, PromptTooLong
+from counterpose_core.errors import InvalidRequest, PolicyRefused, PromptTooLong
 from counterpose_core.text.class_prompts import LONGEST_PROMPT
 from counterpose_core.text.plain_text import check_caption
 from counterpose_core.text.word_policy import policy_of
@@ -18,7 +19,7 @@ from counterpose_gateway.runs.stores import check_image
 from counterpose_gateway.steps.safety import SAFETY, flagged
 
 POLICY = "policy"
-"""The reason of an item whose prompt the operator's content policy refuses."""
+"""The reason of an item that a content policy refuses: the operator's, or that of a server of images."""
 MALFORMED = "malformed-caption"
 """The reason of an item whose prompt a model wrote, and no generator can draw."""
 _MOST_IMAGES = 16
@@ -84,7 +85,7 @@ async def generate_images(
     items = [GenerateItem(prompt=each.prompt, seed=each.seed, token=each.token) for each in asked]
     outcomes = await calls.ask("editor", calls.services.editor.generate, generation.request(items))
     for each, outcome in zip(asked, outcomes, strict=True):
-        with drops.on_error([each.item]):
+        with drops.on_error([each.item]), refusals_filtered(drops, each.item):
             try:
                 made = outcome.unwrap()
             except (InvalidRequest, PromptTooLong) as refused:
@@ -98,6 +99,15 @@ async def generate_images(
             await check_image(made.image, calls.store)
             generated.append(Generated(each.item, made.image, each, own_cost(made.cost)))
     return generated, drops
+
+
+@contextmanager
+def refusals_filtered(drops: Drops, item: LeasedItem) -> Iterator[None]:
+    """Drop an item whose image a server refuses to make by its policy: it is filtered, and no failure."""
+    try:
+        yield
+    except PolicyRefused as refused:
+        drops.filtered(item, POLICY, refused.detail)
 
 
 def is_well_formed(caption: str) -> bool:

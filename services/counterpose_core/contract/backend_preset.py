@@ -84,6 +84,11 @@ class BackendPreset(RequestBody):
         return False
 
     @property
+    def calls_server(self) -> bool:
+        """Whether the suite's ``model`` is a name at the suite's ``server``, which makes the images."""
+        return False
+
+    @property
     def needs_gradient(self) -> bool:
         """Whether an edit takes the memory of a pass back through the network."""
         return False

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_va
 from counterpose_core.contract.backend_preset import Fraction, Guidance, SamplingSteps
 from counterpose_core.contract.base import CostedBatchResponse, RequestBody, ResponseBody, Text
 from counterpose_core.contract.editor_presets import EditorPreset
+from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.types import BlobRef, Cost, Decoder, Scheduler, Seed
 
 GENERATED_KIND = "generated-image"
@@ -128,6 +129,8 @@ class EditVariant(ResponseBody):
     """SHA-256 of the edited image in the store."""
     safety: ImageSafety | None = None
     """What the safety checker says of it, or null where the editor has none."""
+    served: ServedImage | None = Field(default=None, exclude_if=lambda served: served is None)
+    """How a server made it; absent where none did."""
 
 
 class EditedImage(ResponseBody):
@@ -193,6 +196,8 @@ class GeneratedImage(ResponseBody):
     """Cost of this image."""
     safety: ImageSafety | None = None
     """What the safety checker says of it, or null where the editor has none."""
+    served: ServedImage | None = Field(default=None, exclude_if=lambda served: served is None)
+    """How a server made it; absent where none did."""
 
 
 class GenerateResponse(CostedBatchResponse[GeneratedImage]):

@@ -8,7 +8,7 @@ from typing import Literal
 
 from counterpose_core.field_descriptions import Described
 
-EditorBackend = Literal["prompt-to-prompt"]
+EditorBackend = Literal["prompt-to-prompt", "images-api"]
 """How an editor makes its images; a preset names the one that its settings are for."""
 
 
@@ -59,10 +59,12 @@ CAPABILITIES: Mapping[EditorBackend, Capabilities] = MappingProxyType(
     {
         "prompt-to-prompt": Capabilities(
             reconstruct=True, captions=True, levels=True, tokens=True, draw=True, seeded=True
-        )
+        ),
+        # What a server can do besides, the preset says.
+        "images-api": Capabilities(instruction=True),
     }
 )
-"""What each backend declares."""
+"""What each backend declares; a preset may declare more."""
 
 OPERATIONS = Capabilities(reconstruct=True, transform=True, mask=True, levels=True, seeded=True)
 """What operations on images can do, which classifiers carry out without an editor."""

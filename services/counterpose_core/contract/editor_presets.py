@@ -11,10 +11,11 @@ from pydantic_core import CoreSchema, core_schema
 
 from counterpose_core.contract.backend_preset import BackendPreset
 from counterpose_core.contract.editor_backends import EditorBackend
+from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 
 PRESETS: Mapping[EditorBackend, type[BackendPreset]] = MappingProxyType(
-    {"prompt-to-prompt": PromptToPromptPreset}
+    {"prompt-to-prompt": PromptToPromptPreset, "images-api": ImagesApiPreset}
 )
 """The preset of each backend."""
 

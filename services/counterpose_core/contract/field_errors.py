@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from counterpose_core.contract.editor_backends import EditorBackend
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.text.near_names import did_you_mean
 
 M = TypeVar("M", bound=BaseModel)
 
 MOST_NAMED = 5
-ALTERNATIVE = re.compile(r"(?:list|literal|function-\w+)\[.*\]|str|int|float|bool|dict")
+ALTERNATIVE = re.compile(
+    "|".join([r"(?:list|literal|function-\w+)\[.*\]|str|int|float|bool|dict", *get_args(EditorBackend)])
+)
 """The part of a location that names one of several types of a field, not a part of the body."""
 
 _SENTENCES = {

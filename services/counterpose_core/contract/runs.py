@@ -13,6 +13,7 @@ from counterpose_core.contract.features import FeatureVector, WordFeatures
 from counterpose_core.contract.perturber import TextLikelihood, WordSpan
 from counterpose_core.contract.recipes import PixelDigest
 from counterpose_core.contract.scorer import EditScores, Segment
+from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.contract.stress_test_thresholds import SweepScores, TextScores
 from counterpose_core.contract.suite_fit import SuiteFit
 from counterpose_core.text_form import TextForm
@@ -217,6 +218,8 @@ class ItemResult(Provenance):
     that `models` names; null if it was not recorded."""
     preset: EditorPreset | None = None
     """The editor's settings for this item, or null if they were not recorded."""
+    served: ServedImage | None = Field(default=None, exclude_if=lambda served: served is None)
+    """How a server of others made the image; absent where none did."""
     left_out: dict[str, str] = Field(default={}, exclude_if=lambda left_out: not left_out)
     """Why an operation was not carried out on the image, by its name."""
     segment: Segment | None = Field(default=None, exclude_if=lambda segment: segment is None)

@@ -11,6 +11,7 @@ from counterpose_services.captioner.openai_engine import OpenAICaptioner
 from counterpose_services.models.model_folder import folder_revision
 from counterpose_services.models.weights import weights_folder
 from counterpose_services.openai_api.connect import listed_server, vllm_server
+from counterpose_services.openai_api.terms import language_terms
 from counterpose_services.openai_api.vllm import VllmModel, supports_batch_invariance
 from counterpose_services.settings import ServiceSettings
 
@@ -24,7 +25,7 @@ def load_served(suite: CaptionerSuite, settings: ServiceSettings, store: BlobSto
         BackendUnavailable: vLLM ended, or does not answer in time.
     """
     if suite.server is not None:
-        server = listed_server(suite.server, settings)
+        server = listed_server(suite.server, language_terms(settings))
         # Nobody but the server knows its weights, or when they change.
         name, weights = f"{suite.model} at {urlsplit(suite.server).netloc}", f"{suite.server} {suite.model}"
     else:

@@ -22,6 +22,10 @@ from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import EditorSuite
 from counterpose_services.editor.edit_backend import Cancelled, EditBackend
 from counterpose_services.editor.engine import EditorEngine
+from counterpose_services.editor.images_api import ImagesApi
+from counterpose_services.editor.safety import SafetyChecker
+from counterpose_services.openai_api.connect import listed_server
+from counterpose_services.openai_api.terms import image_terms
 from counterpose_services.settings import ServiceSettings
 
 CALIBRATIONS = "calibration"
@@ -47,7 +51,17 @@ def _prompt_to_prompt(suite: EditorSuite, settings: ServiceSettings, store: Blob
     return engine
 
 
-LOADERS: Mapping[EditorBackend, Load] = MappingProxyType({"prompt-to-prompt": _prompt_to_prompt})
+def _images_api(suite: EditorSuite, settings: ServiceSettings, store: BlobStore) -> EditBackend:
+    folder = settings.safety_checker
+    safety = None if folder is None else SafetyChecker(folder, device=settings.of("editor").device)
+    # A suite with such a preset has the address.
+    server = listed_server(suite.server or "", image_terms(settings))
+    return ImagesApi(server, suite, store, judge=None if safety is None else safety.judge)
+
+
+LOADERS: Mapping[EditorBackend, Load] = MappingProxyType(
+    {"prompt-to-prompt": _prompt_to_prompt, "images-api": _images_api}
+)
 """How each backend is loaded."""
 
 

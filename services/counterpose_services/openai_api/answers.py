@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -66,10 +68,25 @@ class Chat(_Read):
         return self.choices[0]
 
 
+class Drawing(_Read):
+    """An image in base64; some servers send an address instead."""
+
+    b64_json: str | None = None
+    url: str | None = None
+
+
+class Drawings(_Read):
+    """The answer of ``POST /v1/images/...``; ``usage`` is read later, as its fields differ by server."""
+
+    data: list[Drawing]
+    usage: dict[str, Any] | None = None
+
+
 class ErrorText(_Read):
-    """The sentence in a refusal."""
+    """The sentence in a refusal, and its code: a word, a number, or none."""
 
     message: str
+    code: Any = None
 
 
 class Refusal(_Read):

@@ -1,4 +1,4 @@
-"""Makes the client of a suite's language model server: one that is listed, or a vLLM beside the replica."""
+"""Makes the client of a suite's server: one that is listed, or a vLLM beside the replica."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from counterpose_core.secret_files import read_secret
 from counterpose_core.types import is_loopback
 from counterpose_processes.ports import answers, free_port
 from counterpose_processes.supervised import Supervised
-from counterpose_services.openai_api.server import SETTINGS, OpenAIServer
+from counterpose_services.openai_api.server import OpenAIServer
+from counterpose_services.openai_api.terms import ServerTerms, language_terms
 from counterpose_services.openai_api.vllm import VllmModel, require_program, vllm_command, vllm_environment
-from counterpose_services.outbound.calls import AnswerLimits, outbound_client
-from counterpose_services.outbound.hosts import require_host
+from counterpose_services.outbound.calls import outbound_client
 from counterpose_services.settings import ServiceName, ServiceSettings
 
 HEALTH = "/health"
 """The path that answers 200 when vLLM is ready."""
 
 
-def listed_server(url: str, settings: ServiceSettings) -> OpenAIServer:
-    """Return the client of a server that a suite names and the operator lists.
+def listed_server(url: str, terms: ServerTerms) -> OpenAIServer:
+    """Return the client of a server that a suite names and the operator's ``terms`` list.
 
     Raises:
         UnknownModel: its host is not listed, or its key would travel in plain text.
     """
-    require_host(url, settings.openai_hosts, use="language models", setting=f"{SETTINGS}_HOSTS")
-    parts, key = urlsplit(url), _read_key(settings)
+    terms.require_listed(url)
+    parts, key = urlsplit(url), _read_key(terms)
     if key is not None and parts.scheme != "https" and not is_loopback(parts.hostname or ""):
         raise UnknownModel(f"{url!r} would get its key in plain text; use https, or no key")
-    return _client(url, settings, key=key)
+    return _client(url, terms, key=key)
 
 
-def _read_key(settings: ServiceSettings) -> str | None:
-    if settings.openai_key_file is None:
+def _read_key(terms: ServerTerms) -> str | None:
+    if terms.key_file is None:
         return None
     try:
-        return read_secret(settings.openai_key_file, variable=f"{SETTINGS}_KEY_FILE")
+        return read_secret(terms.key_file, variable=f"{terms.prefix}_KEY_FILE")
     except ValueError as error:
-        raise UnknownModel(f"the key of the language model's server cannot be read: {error}") from error
+        raise UnknownModel(f"the key of the server of {terms.use} cannot be read: {error}") from error
 
 
 def vllm_server(service: ServiceName, model: VllmModel, settings: ServiceSettings) -> OpenAIServer:
@@ -51,12 +51,12 @@ def vllm_server(service: ServiceName, model: VllmModel, settings: ServiceSetting
     """
     program, key = require_program(settings.vllm, service), secrets.token_hex(32)
     name, port = f"vLLM of the {service}", free_port()
-    url = f"http://127.0.0.1:{port}/v1"
+    url, terms = f"http://127.0.0.1:{port}/v1", language_terms(settings)
 
     def ready() -> bool:
         if not answers(port, HEALTH):
             return False
-        _warm_up(_client(url, settings, key=key, name=name), model)
+        _warm_up(_client(url, terms, key=key, name=name), model)
         return True
 
     supervised = Supervised(
@@ -67,7 +67,7 @@ def vllm_server(service: ServiceName, model: VllmModel, settings: ServiceSetting
         failure=BackendUnavailable,
     )
     supervised.start()
-    return _client(url, settings, key=key, name=name, supervised=supervised)
+    return _client(url, terms, key=key, name=name, supervised=supervised)
 
 
 def _warm_up(server: OpenAIServer, model: VllmModel) -> None:
@@ -83,18 +83,18 @@ def _warm_up(server: OpenAIServer, model: VllmModel) -> None:
 
 def _client(
     url: str,
-    settings: ServiceSettings,
+    terms: ServerTerms,
     *,
     key: str | None,
     name: str | None = None,
     supervised: Supervised | None = None,
 ) -> OpenAIServer:
-    limits = AnswerLimits(settings.openai_seconds, settings.openai_answer_bytes)
     return OpenAIServer(
         url,
-        outbound_client(limits, connections=settings.openai_in_flight),
-        limits=limits,
-        in_flight=settings.openai_in_flight,
+        outbound_client(terms.limits, connections=terms.in_flight),
+        limits=terms.limits,
+        in_flight=terms.in_flight,
+        prefix=terms.prefix,
         key=key,
         name=name,
         supervised=supervised,

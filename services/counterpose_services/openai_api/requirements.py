@@ -1,13 +1,12 @@
-"""What a suite's language model servers need before anything is started."""
+"""What a suite's servers of language models and images need before anything is started."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from counterpose_core.suite import CaptionerSuite, PerturberSuite, Suite, load_suite
-from counterpose_services.openai_api.server import SETTINGS
+from counterpose_services.openai_api.terms import image_terms, language_terms
 from counterpose_services.openai_api.vllm import require_program
-from counterpose_services.outbound.hosts import require_host
 from counterpose_services.settings import ServiceName, ServiceSettings
 
 
@@ -19,16 +18,20 @@ def require_servers(settings: ServiceSettings, services: Sequence[ServiceName]) 
 
 
 def require_server(service: ServiceName, suite: Suite, settings: ServiceSettings) -> None:
-    """Raise an error if a service's language model can have no server.
+    """Raise an error if a service's model can have no server.
 
     Raises:
         UnknownModel: the suite has no such service, there is no program vllm, or the server's host is not
             listed.
     """
+    if service == "editor":
+        if (address := suite.editor.server) is not None:
+            image_terms(settings).require_listed(address)
+        return
     part = None if service in ("scorer", "classifiers") else getattr(suite, service)
     if not isinstance(part, PerturberSuite | CaptionerSuite):
         return
     if part.engine == "vllm":
         require_program(settings.vllm, service)
     elif part.server is not None:
-        require_host(part.server, settings.openai_hosts, use="language models", setting=f"{SETTINGS}_HOSTS")
+        language_terms(settings).require_listed(part.server)

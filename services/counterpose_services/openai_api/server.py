@@ -21,13 +21,18 @@ from counterpose_core.errors import (
     BadBackendOutput,
     CounterposeError,
     InvalidRequest,
+    PolicyRefused,
     UnknownModel,
 )
 from counterpose_processes.supervised import Supervised
-from counterpose_services.openai_api.answers import Chat, Completion, Refusal
-from counterpose_services.outbound.calls import Answer, AnswerLimits, BoundedCalls
+from counterpose_services.openai_api.answers import Chat, Completion, Drawings, ErrorText, Refusal
+from counterpose_services.outbound.calls import Answer, AnswerLimits, BoundedCalls, Form
 
 SETTINGS = "COUNTERPOSE_SERVICES_OPENAI"
+POLICIES = frozenset(
+    {"moderation_blocked", "content_policy_violation", "content_safety_violation", "content_filter"}
+)
+"""Codes by which servers say that a moderation or content policy refuses a request."""
 ATTEMPTS = 5
 LONGEST_MESSAGE = 300
 TOO_BUSY = 429
@@ -72,6 +77,7 @@ class OpenAIServer:
         *,
         limits: AnswerLimits,
         in_flight: int,
+        prefix: str = SETTINGS,
         key: str | None = None,
         name: str | None = None,
         supervised: Supervised | None = None,
@@ -80,8 +86,8 @@ class OpenAIServer:
         self.url, self.name = url.rstrip("/"), name or url
         self._limits, self._patience, self.supervised = limits, patience or Patience(), supervised
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._client = client
-        self._calls = BoundedCalls(client, limits, name=self.name, prefix=SETTINGS)
+        self._client, self._prefix = client, prefix
+        self._calls = BoundedCalls(client, limits, name=self.name, prefix=prefix)
         self._places = threading.BoundedSemaphore(in_flight)
         self._pool = ThreadPoolExecutor(max_workers=in_flight, thread_name_prefix="openai")
 
@@ -100,6 +106,14 @@ class OpenAIServer:
     def chat(self, body: Mapping[str, Any]) -> Chat:
         """Return the answer of ``POST /chat/completions``; raises as ``completion`` does."""
         return self._read("chat/completions", body, Chat)
+
+    def drawings(self, verb: str, asked: Mapping[str, Any] | Form) -> Drawings:
+        """Return the answer of ``POST /images/{verb}`` to a body or a form; raises as ``completion`` does.
+
+        Raises:
+            PolicyRefused: the server's moderation or content policy refuses the request.
+        """
+        return self._read(f"images/{verb}", asked, Drawings)
 
     def together(
         self, ask: Callable[[Asked], Given], asked: Iterable[Asked]
@@ -129,19 +143,21 @@ class OpenAIServer:
         if self.supervised is not None:
             self.supervised.close()
 
-    def _read(self, path: str, body: Mapping[str, Any], kind: type[Body]) -> Body:
-        answer = self._answered(f"{self.url}/{path}", body)
+    def _read(self, path: str, asked: Mapping[str, Any] | Form, kind: type[Body]) -> Body:
+        answer = self._answered(f"{self.url}/{path}", asked)
         try:
             return kind.model_validate_json(answer.content)
         except ValidationError as error:
+            shown, kind_name = _shown(answer.content), kind.__name__.lower()
             raise BadBackendOutput(
-                f"{self.name!r} did not return a {kind.__name__.lower()}: {_shown(answer.content)!r}"
+                f"{self.name!r} did not return the JSON of {kind_name}, but {shown!r}; check that the server "
+                "has this API below its address"
             ) from error
 
-    def _answered(self, url: str, body: Mapping[str, Any]) -> Answer:
+    def _answered(self, url: str, asked: Mapping[str, Any] | Form) -> Answer:
         ends = self._patience.clock() + self._limits.seconds
         for attempt in itertools.count(1):
-            answer = self._try(url, body, ends)
+            answer = self._try(url, asked, ends)
             if isinstance(answer, Answer):
                 return answer
             pause = answer.pause
@@ -153,13 +169,14 @@ class OpenAIServer:
             self._patience.sleep(pause)
         raise AssertionError  # pragma: no cover  # the loop has no end
 
-    def _try(self, url: str, body: Mapping[str, Any], ends: float) -> Answer | _Again:
+    def _try(self, url: str, asked: Mapping[str, Any] | Form, ends: float) -> Answer | _Again:
         if self.supervised is not None:
             self.supervised.wait(ends - self._patience.clock())
         left = max(ends - self._patience.clock(), 0.0)
+        form, body = (asked, asked.fields) if isinstance(asked, Form) else (None, asked)
         try:
             with self._places:
-                answer = self._calls.send("POST", url, body, headers=self._headers, seconds=left)
+                answer = self._calls.send("POST", url, body, form=form, headers=self._headers, seconds=left)
         except BackendUnavailable as error:
             return _Again(error)
         if answer.status == httpx.codes.OK:
@@ -170,15 +187,28 @@ class OpenAIServer:
         raise refusal
 
     def _refusal(self, answer: Answer, model: str) -> CounterposeError:
-        said = _sentence(answer.content)
-        told = f"{self.name!r} returned status {answer.status}: {said!r}"
-        if answer.status == httpx.codes.NOT_FOUND:
+        error = _error(answer.content)
+        said, status = error.message[:LONGEST_MESSAGE], answer.status
+        told = f"{self.name!r} returned status {status}: {said!r}"
+        if status in (httpx.codes.BAD_REQUEST, httpx.codes.FORBIDDEN) and str(error.code) in POLICIES:
+            return PolicyRefused(
+                f"{self.name!r} refuses the request by its content policy ({error.code}: {said!r}); change "
+                "the words or the image, or choose another server"
+            )
+        if status == httpx.codes.NOT_FOUND:
             return UnknownModel(f"{self.name!r} does not serve {model!r} ({said!r}); check model and server")
-        if answer.status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            return BackendUnavailable(f"{told}; check {SETTINGS}_KEY_FILE")
-        if answer.status == TOO_BUSY or answer.status >= 500:
-            return BackendUnavailable(told)
-        if 400 <= answer.status < 500:
+        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            return BackendUnavailable(f"{told}; check {self._prefix}_KEY_FILE")
+        if status == TOO_BUSY:
+            pause = _pause_asked_for(answer)
+            wait = "" if pause is None else f" and asks to wait {pause:g} s"
+            return BackendUnavailable(f"{told}{wait}; go on later, or lower {self._prefix}_IN_FLIGHT")
+        if status >= 500:
+            return BackendUnavailable(f"{told}; its own log says why")
+        if 300 <= status < 400:
+            where = f"the answer of {self.name!r} leads elsewhere (status {status})"
+            return BadBackendOutput(f"{where}, and redirects are not followed; name the address itself")
+        if 400 <= status < 500:
             return InvalidRequest(f"{told}; shorten the text, or check the suite's settings")
         return BadBackendOutput(told)
 
@@ -191,11 +221,11 @@ def _settled(answer: Callable[[], Given]) -> Given | CounterposeError:
         return error
 
 
-def _sentence(content: bytes) -> str:
+def _error(content: bytes) -> ErrorText:
     try:
-        return Refusal.model_validate_json(content).error.message[:LONGEST_MESSAGE]
+        return Refusal.model_validate_json(content).error
     except ValidationError:
-        return _shown(content)
+        return ErrorText(message=_shown(content))
 
 
 def _shown(content: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
@@ -28,6 +29,14 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     content: bytes
+
+
+@dataclass(frozen=True)
+class Form:
+    """The fields of a ``multipart/form-data``, and its files: name, bytes and media type of each."""
+
+    fields: Mapping[str, str]
+    files: Mapping[str, tuple[str, bytes, str]]
 
 
 def outbound_client(
@@ -55,6 +64,7 @@ class BoundedCalls:
         url: str,
         body: object = None,
         *,
+        form: Form | None = None,
         headers: Mapping[str, str] | None = None,
         seconds: float | None = None,
     ) -> Answer:
@@ -64,6 +74,7 @@ class BoundedCalls:
             method: the HTTP method.
             url: the whole address.
             body: what to send as JSON, or None for nothing.
+            form: what to send as a form in place of a body.
             headers: further headers.
             seconds: less time than the limit, for a call that is tried again.
 
@@ -72,10 +83,13 @@ class BoundedCalls:
             BackendUnavailable: it could not be reached, or broke off.
             BadBackendOutput: the answer is too large.
         """
+        sent: dict[str, Any] = {"json": body}
+        if form is not None:
+            sent = {"data": form.fields, "files": form.files}
         try:
             with (
                 total_deadline(self._limits.seconds if seconds is None else seconds),
-                self._client.stream(method, url, headers=headers, json=body) as response,
+                self._client.stream(method, url, headers=headers, **sent) as response,
             ):
                 content = self._bounded(response)
         except httpx.TimeoutException as error:

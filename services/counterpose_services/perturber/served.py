@@ -9,6 +9,7 @@ from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.suite import PerturberSuite
 from counterpose_services.models.model_folder import model_folder
 from counterpose_services.openai_api.connect import listed_server, vllm_server
+from counterpose_services.openai_api.terms import language_terms
 from counterpose_services.openai_api.vllm import VllmModel, supports_batch_invariance
 from counterpose_services.perturber.engine import PerturberEngine
 from counterpose_services.perturber.folders import model_folders
@@ -33,7 +34,7 @@ def load_served(suite: PerturberSuite, settings: ServiceSettings) -> PerturberEn
 
 
 def _of_listed(suite: PerturberSuite, url: str, settings: ServiceSettings) -> OpenAIModel:
-    server = listed_server(url, settings)
+    server = listed_server(url, language_terms(settings))
     reader = None
     if suite.tokenizer is not None:
         folder = model_folder(settings.suite_root, suite.tokenizer, suite.published.get(suite.tokenizer))

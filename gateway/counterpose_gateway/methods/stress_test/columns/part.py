@@ -224,7 +224,9 @@ def _draw_of(item: RecordedItem, result: Mapping[str, Any]) -> str | None:
     if item.instruction is None or item.instruction.get("draw") is None:
         return None
     backend = (result.get("preset") or _NOTHING).get("backend", UNTAGGED)
-    return None if CAPABILITIES[backend].seeded else result["image"]
+    # Some servers take a seed, whatever their backend declares of all.
+    seeded = CAPABILITIES[backend].seeded or (result.get("served") or _NOTHING).get("seed") is not None
+    return None if seeded else result["image"]
 
 
 def _answer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Answer:

@@ -25,7 +25,7 @@ _ROWS = {
 _PASSED = {
     "proposal": "an edit was proposed",
     "label": "the removed and added words do not concern the class",
-    "policy": "the operator's content policy refuses no word of the caption",
+    "policy": "no content policy refuses it, the operator's or that of a server of images",
     "subjective": "no added word is a judgement that no image can show",
     "similarity": "the edit differs from what it replaces",
     "duplicate": "no other edit of the image is the same",

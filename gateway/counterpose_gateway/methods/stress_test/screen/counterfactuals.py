@@ -72,6 +72,7 @@ def _result(subject: Subject, sweep: Sweep, chosen: Variant) -> ItemResult:
         sweep=_sweep_scores(sweep),
         text=sweep.kept.text,
         preset=subject.config.editing,
+        served=chosen.served,
         cost=own_cost(sweep.cost),
     )
 

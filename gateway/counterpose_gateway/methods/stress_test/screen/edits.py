@@ -16,6 +16,7 @@ from counterpose_core.contract.editor import (
 )
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.scorer import EditScores
+from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.errors import BadBackendOutput
 from counterpose_core.types import Cost, Decoder
 from counterpose_gateway.methods.stress_test.screen.subject import Subject
@@ -24,6 +25,7 @@ from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls, own_cost, together
 from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.runs.stores import check_image
+from counterpose_gateway.steps.generation import refusals_filtered
 from counterpose_gateway.steps.safety import SAFETY, flagged
 
 _MOST_EDITS = 16
@@ -48,13 +50,15 @@ class Draft:
 class Variant:
     """The image of an edit at one strength, and its scores once measured.
 
-    ``preview_scores`` are those of its small image, where that was decoded in full after the choice.
+    ``preview_scores`` are those of its small image, where that was decoded in full after the choice;
+    ``served`` says how a server made the image.
     """
 
     strength: float
     image: str
     scores: EditScores | None = None
     preview_scores: EditScores | None = None
+    served: ServedImage | None = None
 
     @property
     def compared(self) -> EditScores | None:
@@ -81,7 +85,7 @@ async def reconstruct(
     drafts, drops = list[Draft](), Drops()
     make = _reconstructed if subject.config.editing.capabilities.reconstruct else _edited_to_itself
     for item in items:
-        with drops.on_error([item]):
+        with drops.on_error([item]), refusals_filtered(drops, item):
             result = await make(calls, subject)
             if result is None:
                 drops.filtered(item, SAFETY, "the image with nothing changed is flagged")
@@ -109,8 +113,9 @@ async def _edited_to_itself(calls: Calls, subject: Subject) -> ItemResult | None
     cost = own_cost(made.cost)
     for variant in _checked_variants(made, strength):
         return ItemResult(
-            image=variant.image, caption=caption, strength=variant.strength, preset=preset, cost=cost
-        )
+            image=variant.image, caption=caption, strength=variant.strength, preset=preset,
+            served=variant.served, cost=cost,
+        )  # fmt: skip
     return None
 
 
@@ -150,7 +155,7 @@ async def _edit_chunk(
         name = "editor" if decoder == "full" else "preview-decoder"
         outcomes = await calls.ask("editor", calls.services.editor.edit, request, model=name)
         for sweep, outcome in zip(sweeps, outcomes, strict=True):
-            with drops.on_error([sweep.kept.item]):
+            with drops.on_error([sweep.kept.item]), refusals_filtered(drops, sweep.kept.item):
                 edited = outcome.unwrap()
                 variants = [*sweep.variants, *_checked_variants(edited, values)]
                 if not variants:
@@ -172,7 +177,7 @@ def _checked_variants(edited: EditedImage, asked: Sequence[float]) -> list[Varia
         raise BadBackendOutput(f"the editor returned the sweep {answered} instead of {list(asked)}")
     # Of a sweep, the values whose images are flagged are no choice.
     return [
-        Variant(value, made.image)
+        Variant(value, made.image, served=made.served)
         for value, made in zip(asked, edited.variants, strict=True)
         if flagged(made.safety) is None
     ]
