@@ -116,9 +116,12 @@ def stated_sides(data: bytes) -> tuple[int, int]:
         with Image.open(io.BytesIO(data), formats=["WEBP"]) as image:
             return image.height, image.width
     except (
-        *_PARSER_ERRORS, ImageUndecodable, UnidentifiedImageError, Image.DecompressionBombError,
+        *_PARSER_ERRORS,
+        ImageUndecodable,
+        UnidentifiedImageError,
+        Image.DecompressionBombError,
         Image.DecompressionBombWarning,
-    ):  # fmt: skip
+    ):
         return 0, 0
 
 

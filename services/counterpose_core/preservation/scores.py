@@ -35,9 +35,15 @@ NOTICED = 0.004
 
 Score = Literal["registration", "inside", "outside", "drift", "hue", "patches", "perceptual"]
 Reason = Literal[
-    "image-too-small", "no-texture", "nothing-in-common", "no-region", "no-room", "no-majority", "no-hue",
+    "image-too-small",
+    "no-texture",
+    "nothing-in-common",
+    "no-region",
+    "no-room",
+    "no-majority",
+    "no-hue",
     "not-given",
-]  # fmt: skip
+]
 
 REASONS: Mapping[Reason, str] = MappingProxyType(
     {
@@ -157,9 +163,14 @@ def compared(
     drifted = drift(first, second, colours, steady) if steady.any() else None
     _name_missing(changes, drifted, missing, patches is None, perceptual is None)
     scores = PreservationScores(
-        _size_ratio(source, edited), given is not None, float(place.mean()), movement, **changes,
-        drift=drifted, missing=missing,
-    )  # fmt: skip
+        _size_ratio(source, edited),
+        given is not None,
+        float(place.mean()),
+        movement,
+        **changes,
+        drift=drifted,
+        missing=missing,
+    )
     return Compared(first, differences, place, within, scores)
 
 

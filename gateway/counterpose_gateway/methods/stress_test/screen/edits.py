@@ -113,9 +113,13 @@ async def _edited_to_itself(calls: Calls, subject: Subject) -> ItemResult | None
     cost = own_cost(made.cost)
     for variant in _checked_variants(made, strength):
         return ItemResult(
-            image=variant.image, caption=caption, strength=variant.strength, preset=preset,
-            served=variant.served, cost=cost,
-        )  # fmt: skip
+            image=variant.image,
+            caption=caption,
+            strength=variant.strength,
+            preset=preset,
+            served=variant.served,
+            cost=cost,
+        )
     return None
 
 
