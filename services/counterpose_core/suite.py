@@ -12,16 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from counterpose_core.contract.dataset_interfaces import LearningPrompts
 from counterpose_core.contract.editor import GenerationPreset
 from counterpose_core.contract.editor_backends import Capabilities
-from counterpose_core.contract.editor_presets import EditorPreset
-from counterpose_core.contract.field_errors import sentences
+from counterpose_core.contract.editor_presets import EditorPreset, require_server_of
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
 from counterpose_core.contract.stress_test_thresholds import GateThresholds, TextThresholds
 from counterpose_core.contract.suite_fit import KnownImages
 from counterpose_core.contract.tokens import TextualInversionPreset
 from counterpose_core.contract.transforms import SMALLEST_SIZE
 from counterpose_core.errors import InvalidRequest, UnknownModel
-from counterpose_core.suite_files import suite_sections
-from counterpose_core.text.near_names import did_you_mean
+from counterpose_core.suite_files import section_faults, suite_sections
 from counterpose_core.text_form import TextForm
 from counterpose_core.transforms.table import LEVELS, operation
 from counterpose_core.types import Cosine, ServiceName
@@ -163,19 +161,6 @@ def _require_server(engine: Engine, server: str | None) -> None:
         raise ValueError("the engine 'openai', and no other, needs the address of a server, ending in /v1")
 
 
-_OF_LOADED_MODELS = frozenset(
-    {
-        "preview_decoder",
-        "textual_inversion",
-        "token_prompts",
-        "token_link_steps",
-        "generation",
-        "hunt_generation",
-    }
-)
-"""Settings of an editor that no images server takes."""
-
-
 class EditorSuite(_ModelSuite):
     """Weights of a Stable Diffusion model and the presets for them.
 
@@ -218,19 +203,7 @@ class EditorSuite(_ModelSuite):
 
     @model_validator(mode="after")
     def _server_makes_all_or_nothing(self) -> EditorSuite:
-        has = self.server is not None
-        odd = next((name for name, preset in self.presets.items() if preset.calls_server is not has), None)
-        if odd is not None:
-            told = f"preset {odd!r} is of the backend {self.presets[odd].backend!r}, which asks"
-            raise ValueError(
-                f"{told} no server, but the model is at {self.server!r}; put it into a suite of its own"
-                if has
-                else f'{told} a server; add its address: server = "https://host/v1"'
-            )
-        if has and (own := sorted(self.model_fields_set & _OF_LOADED_MODELS)):
-            raise ValueError(
-                f"{own[0]!r} is for a model that is loaded, not for one at a server; leave it out"
-            )
+        require_server_of(self.presets, self.server, self.model_fields_set)
         return self
 
     @model_validator(mode="after")
@@ -414,22 +387,5 @@ def load_suite(name_or_file: str) -> Suite:
     try:
         return Suite.model_validate(sections)
     except ValidationError as error:
-        raise InvalidRequest(f"the suite {name_or_file!r}: {_faults(error)}") from error
-
-
-def _sections() -> list[str]:
-    return [field.alias or name for name, field in Suite.model_fields.items()]
-
-
-def _faults(error: ValidationError) -> str:
-    errors = error.errors(include_url=False)
-    of_sections = {str(each["loc"][0]): each["type"] for each in errors if len(each["loc"]) == 1}
-    absent = [name for name, kind in of_sections.items() if kind == "missing"]
-    unknown = [name for name, kind in of_sections.items() if kind == "extra_forbidden"]
-    within = [each for each in errors if str(each["loc"][0]) not in (*absent, *unknown)]
-    faults = [f"{name!r} is no section{did_you_mean(name, _sections())}" for name in unknown]
-    faults += [sentences(within)] if within else []
-    if absent:
-        names = ", ".join(absent)
-        faults.append(f'it lacks {names}; write `base = "miniature"` at its top, and it has that suite\'s')
-    return "; ".join(faults)
+        known = [field.alias or name for name, field in Suite.model_fields.items()]
+        raise InvalidRequest(f"the suite {name_or_file!r}: {section_faults(error, known)}") from error

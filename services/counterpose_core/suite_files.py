@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from counterpose_core.contract.field_errors import sentences
 from counterpose_core.errors import InvalidRequest, UnknownModel
 from counterpose_core.text.near_names import did_you_mean
 
@@ -77,3 +81,18 @@ def _beside(path: Path, sections: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(perturber, dict) or not isinstance(perturber.get("prompts"), str):
         return sections
     return sections | {"perturber": perturber | {"prompts": str(path.parent / perturber["prompts"])}}
+
+
+def section_faults(error: ValidationError, known: Sequence[str]) -> str:
+    """Say what is wrong with the sections of a suite, of those that are ``known``."""
+    errors = error.errors(include_url=False)
+    of_sections = {str(each["loc"][0]): each["type"] for each in errors if len(each["loc"]) == 1}
+    absent = [name for name, kind in of_sections.items() if kind == "missing"]
+    unknown = [name for name, kind in of_sections.items() if kind == "extra_forbidden"]
+    within = [each for each in errors if str(each["loc"][0]) not in (*absent, *unknown)]
+    faults = [f"{name!r} is no section{did_you_mean(name, known)}" for name in unknown]
+    faults += [sentences(within)] if within else []
+    if absent:
+        names = ", ".join(absent)
+        faults.append(f'it lacks {names}; write `base = "miniature"` at its top, and it has that suite\'s')
+    return "; ".join(faults)
