@@ -100,6 +100,8 @@ class ClassifierBaseline(ResponseBody):
             return ""
         if not self.tried:
             return "no other normalisation or channel order was tried, as it prepares its images itself"
+        if self.tried == 1:
+            return "the one other channel order or normalisation that was tried does not do much better"
         return f"none of {self.tried} other normalisations and channel orders does much better"
 
     def __str__(self) -> str:

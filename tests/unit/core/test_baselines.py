@@ -26,3 +26,16 @@ def test_the_warning_names_where_the_preparation_is_mended(spec: str, preparatio
         f"{spec} is probably fed wrongly: with {PREPARATIONS[preparation]} it is right on 40 of 48 of these "
         f"images; {remedy}."
     )
+
+
+@pytest.mark.parametrize(
+    ("tried", "told"),
+    [
+        (0, "no other normalisation or channel order was tried"),
+        (1, "the one other channel order or normalisation that was tried does not do much better"),
+        (2, "none of 2 other normalisations and channel orders does much better"),
+    ],
+)
+def test_a_baseline_that_is_often_wrong_tells_what_else_was_tried(tried: int, told: str) -> None:
+    found = ClassifierBaseline(classifier="mine", accuracy=proportion(7, 48), of=48, tried=tried, better=None)
+    assert told in str(found)
