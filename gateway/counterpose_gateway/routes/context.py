@@ -80,9 +80,17 @@ class GatewayContext(RunContext):
     views: dict[Caller, GatewayContext] = field(default_factory=dict, repr=False)
 
     async def in_image_turn(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return what ``work`` on images returns; it waits for the tenant's turn, and then has a thread."""
+        """Return what ``work`` on images returns; it waits for the tenant's turn, and then has a thread.
+
+        Who is cancelled while waiting leaves; who is cancelled later has the turn until the thread ends.
+        """
         async with self.room.images.held(self.tenant):
-            return await asyncio.to_thread(work, *args, **kwargs)
+            working = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+            try:
+                return await asyncio.shield(working)
+            except asyncio.CancelledError:
+                await asyncio.wait({working})
+                raise
 
     def of(self, caller: Caller) -> GatewayContext:
         """Return the context of a caller's requests; it is made once.

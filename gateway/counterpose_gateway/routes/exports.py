@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from counterpose_core.contract.signed_urls import SignedUrl, SignedUrlCreate
 from counterpose_core.types import BlobRef
 from counterpose_gateway.exports.export import MEDIA_TYPE, ExportLayout, archived, write_export
+from counterpose_gateway.http.in_flight import while_connected
 from counterpose_gateway.http.request_head import bearer
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.images.png import png_of
@@ -71,10 +72,13 @@ def export_response(
 
 @router.get("/{ref}.png", response_class=Response, responses={200: {"content": {"image/png": {}}}})
 async def get_image(
-    ref: Annotated[BlobRef, Path(description="SHA-256 of the stored image.")], context: Context
+    ref: Annotated[BlobRef, Path(description="SHA-256 of the stored image.")],
+    request: Request,
+    context: Context,
 ) -> Response:
     """Return a stored image as PNG; generated images are marked as synthetic in their metadata."""
-    png = await context.in_image_turn(png_of, ref, context.own_blobs, context.ledger.datasets)
+    making = context.in_image_turn(png_of, ref, context.own_blobs, context.ledger.datasets)
+    png = await while_connected(request, making)
     return Response(png, media_type="image/png", headers={"cache-control": FOR_EVER})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from counterpose_core.contract.recipes import IDENTITY, ImageRef, Recipe, is_recipe
 from counterpose_core.errors import (
@@ -19,6 +19,7 @@ from counterpose_core.errors import (
 from counterpose_core.image_recipes import shown_image
 from counterpose_core.images.codecs import Pixels, decode_image
 from counterpose_core.types import BlobRef
+from counterpose_gateway.http.in_flight import while_connected
 from counterpose_gateway.images.pixels import PIXELS
 from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE, png_of, synthetic_xmp
 from counterpose_gateway.reports.images import LONGEST_SIDE, encode_webp, shrink
@@ -34,12 +35,14 @@ Ref = Annotated[BlobRef, Path(description="SHA-256 of the stored image.")]
 
 @router.get("/made.webp")
 async def get_made_image(
-    recipe: Annotated[ImageRef, Query(description="The recipe of the image.")], context: Context
+    recipe: Annotated[ImageRef, Query(description="The recipe of the image.")],
+    request: Request,
+    context: Context,
 ) -> Response:
     """Return what a recipe makes of a stored image, at the size of the pages."""
     if not is_recipe(recipe):
         raise InvalidRequest(f"{recipe!r} is no recipe of an image")
-    shown = await context.in_image_turn(_made_image, recipe, context)
+    shown = await while_connected(request, context.in_image_turn(_made_image, recipe, context))
     return Response(shown, media_type="image/webp", headers={"cache-control": FOR_EVER})
 
 
@@ -55,9 +58,9 @@ def _made_image(recipe: str, context: GatewayContext) -> bytes:
 
 
 @router.get("/{ref}.webp")
-async def get_small_image(ref: Ref, context: Context) -> Response:
+async def get_small_image(ref: Ref, request: Request, context: Context) -> Response:
     """Return an image at the size of the pages; a tiny one is enlarged, each pixel to a square."""
-    shown = await context.in_image_turn(_small_image, ref, context)
+    shown = await while_connected(request, context.in_image_turn(_small_image, ref, context))
     return Response(shown, media_type="image/webp", headers={"cache-control": FOR_EVER})
 
 
@@ -73,9 +76,10 @@ def _small_image(ref: str, context: GatewayContext) -> bytes:
 
 
 @router.get("/{ref}.png")
-async def get_image(ref: Ref, context: Context) -> Response:
+async def get_image(ref: Ref, request: Request, context: Context) -> Response:
     """Return an image as it is stored."""
-    png = await context.in_image_turn(png_of, ref, context.own_blobs, context.ledger.datasets)
+    making = context.in_image_turn(png_of, ref, context.own_blobs, context.ledger.datasets)
+    png = await while_connected(request, making)
     return Response(png, media_type="image/png", headers={"cache-control": FOR_EVER})
 
 

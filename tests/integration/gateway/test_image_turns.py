@@ -71,3 +71,51 @@ async def test_images_that_wait_leave_threads_for_all_that_is_not_an_image(
         free.set()
     assert {answer.status_code for answer in await asyncio.gather(*reading)} == {200}
     assert len(begun) == MANY
+
+
+async def test_images_of_clients_that_have_left_are_not_made(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that wait for a turn are forgotten; those that are being made keep theirs until they end."""
+    await gateway.upload("demo", 1)
+    ref, begun, free = gateway.ledger.datasets.sources("demo")[0].image, list[None](), Event()
+
+    def waits(*args: Any) -> bytes:
+        begun.append(None)
+        free.wait(100)
+        return b"an image"
+
+    monkeypatch.setattr(exports, "png_of", waits)
+    leaves = asyncio.Event()
+    asked = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET",
+        "scheme": "http", "path": f"/v1/artifacts/{ref}.png", "raw_path": b"", "root_path": "",
+        "query_string": b"", "headers": [(b"host", b"127.0.0.1:8080")], "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8080),
+    }  # fmt: skip
+
+    def reader() -> Any:
+        said = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+        async def receive() -> Any:
+            if (message := next(said, None)) is not None:
+                return message
+            await leaves.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            pass
+
+        return gateway.app({**asked, "state": {}}, receive, send)
+
+    reading = [asyncio.create_task(reader()) for _ in range(MANY)]
+    await poll_until(lambda: len(begun) == IMAGES_OF_ONE)
+    leaves.set()
+    await poll_until(lambda: sum(task.done() for task in reading) == MANY - IMAGES_OF_ONE)
+    another = asyncio.create_task(gateway.http.get(asked["path"]))
+    await asyncio.sleep(0.05)
+    assert len(begun) == IMAGES_OF_ONE
+    free.set()
+    assert (await another).content == b"an image"
+    await asyncio.gather(*reading)
+    assert len(begun) == IMAGES_OF_ONE + 1
