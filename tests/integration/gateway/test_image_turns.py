@@ -87,7 +87,7 @@ async def test_images_of_clients_that_have_left_are_not_made(
 
     monkeypatch.setattr(exports, "png_of", waits)
     leaves = asyncio.Event()
-    asked = {
+    asked: dict[str, Any] = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET",
         "scheme": "http", "path": f"/v1/artifacts/{ref}.png", "raw_path": b"", "root_path": "",
         "query_string": b"", "headers": [(b"host", b"127.0.0.1:8080")], "client": ("127.0.0.1", 1),
