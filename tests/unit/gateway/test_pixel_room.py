@@ -21,21 +21,21 @@ from counterpose_gateway.images.pixels import SMALL, PixelRoom, require_few_pixe
 from fakes.webp import webp_of_groups
 
 
-def picture(side: int, form: str = "PNG") -> bytes:
+def photograph(side: int, form: str = "PNG") -> bytes:
     """A file of a few hundred bytes that is a large image."""
     written = io.BytesIO()
     Image.new("RGB", (side, side), (10, 200, 30)).save(written, form, lossless=True)
     return written.getvalue()
 
 
-LARGE = picture(1500)
+LARGE = photograph(1500)
 """2.25 megapixels."""
 
 
 @pytest.mark.parametrize("form", ["WEBP", "PNG", "JPEG"])
 def test_pixels_are_counted_by_the_header(form: str) -> None:
-    assert pixel_count(picture(1500, form)) == 2_250_000
-    assert pixel_count(picture(1500, form)[:8]) == 0
+    assert pixel_count(photograph(1500, form)) == 2_250_000
+    assert pixel_count(photograph(1500, form)[:8]) == 0
 
 
 def test_a_raw_image_tells_its_pixels_and_damage_none() -> None:
@@ -54,7 +54,7 @@ def test_a_large_image_waits_until_there_is_room_and_a_small_one_for_nothing() -
     with ThreadPoolExecutor(2) as threads:
         with room.held(LARGE):
             waits = threads.submit(work)
-            with room.held(picture(100)):
+            with room.held(photograph(100)):
                 assert room.now == 2_250_000
             assert not began.wait(0.05)
         waits.result(100)
@@ -76,7 +76,7 @@ def test_a_webp_counts_what_its_groups_of_codes_may_take() -> None:
     with room.held(webp_of_groups(1000, 62_500)):
         assert 20_000_000 < room.now < 25_000_000
     # Small ones wait for none, whatever their format.
-    with room.held(webp_of_groups(200, 2500)), room.held(picture(900)):
+    with room.held(webp_of_groups(200, 2500)), room.held(photograph(900)):
         assert room.now == 0
 
 
@@ -111,7 +111,7 @@ def test_the_images_of_a_request_have_so_many_pixels_together_and_one_may_have_m
 ) -> None:
     monkeypatch.setattr(pixels, "MOST_OF_A_REQUEST", 5_000_000)
     require_few_pixels([upload(LARGE)] * 2)
-    require_few_pixels([upload(picture(2500))])
+    require_few_pixels([upload(photograph(2500))])
     require_few_pixels([upload(LARGE), upload(b"no image"), SourceUpload.model_construct(
         filename="b.png", label="sled", content_base64="*", mask_base64=None)])  # fmt: skip
     with pytest.raises(PayloadTooLarge, match=r"first 3 images have 6,750,000 pixels as .*5,000,000;"):
