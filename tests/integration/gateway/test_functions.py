@@ -215,7 +215,7 @@ async def test_a_model_that_another_preparation_makes_much_better_is_told(
     assert found.accuracy.estimate <= 0.5
     if warned is None:
         assert found.warning is None
-        assert ("none of 1 other" in str(found)) is (model.transform is None)
+        assert ("the one other" in str(found)) is (model.transform is None)
     else:
         assert warned in str(found)
 
