@@ -18,7 +18,7 @@ from counterpose._cli.main import app
 from counterpose_core.contract.editor_backends import CAPABILITIES, OPERATIONS, Capabilities
 from counterpose_core.errors import error_classes
 from counterpose_core.field_descriptions import field_description
-from counterpose_core.images import codecs, file_structure
+from counterpose_core.images import codecs, file_structure, lossless_webp
 from counterpose_core.kinds import KINDS
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.suite_files import suite_names
@@ -333,7 +333,7 @@ def _constants() -> dict[str, str]:
     """The numbers that the page of limits has from the code, large ones in millions."""
     found = {
         name: value
-        for module in (bodies, bounds, codecs, file_structure, in_flight, pixels)
+        for module in (bodies, bounds, codecs, file_structure, in_flight, lossless_webp, pixels)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, int | float)
     }

@@ -14,7 +14,7 @@ from typing import Protocol
 from counterpose_core.contract.datasets import SourceUpload
 from counterpose_core.errors import PayloadTooLarge
 from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, MAX_PIXELS, pixel_count
-from counterpose_core.images.file_structure import groups_of_codes
+from counterpose_core.images.lossless_webp import most_groups
 
 MOST_PIXELS = 8_000_000
 """Pixels that are worked on at once, in all images together; one image may have more, by itself."""
@@ -76,7 +76,7 @@ class PixelRoom:
         ``waits``: else it is counted at once, for one who holds another image, whom no one may wait for.
         """
         pixels = pixel_count(data)
-        pixels += _OF_A_GROUP * groups_of_codes(data, pixels)
+        pixels += _OF_A_GROUP * most_groups(data, pixels)
         if pixels <= SMALL:
             yield
             return

@@ -24,6 +24,7 @@ from counterpose_core.images.file_structure import (
     jpeg_sides,
     other_format,
 )
+from counterpose_core.images.lossless_webp import check_groups
 
 Pixels = npt.NDArray[np.uint8]
 """An image as uint8 of shape (H, W, 3), red-green-blue."""
@@ -58,7 +59,8 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int =
     Raises:
         ImageUndecodable: the bytes are not an image, are truncated, have a wrong checksum, or are a PNG of
             more than ``max_chunks`` chunks, or a JPEG of more scans than `check_scans` lets in.
-        ImageTooLarge: the image has more than ``max_pixels``; this is checked before decoding.
+        ImageTooLarge: the image has more than ``max_pixels``, or is a WebP of more groups of codes than
+            `check_groups` lets in; this is checked before decoding.
         UnsupportedMedia: the file has another format, is an animation, or can also be read as another format.
     """
     if data.startswith(_RAW_MAGIC):
@@ -67,6 +69,8 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int =
         check_chunks(data, max_pixels=max_pixels, max_chunks=max_chunks)
     elif data.startswith(JPEG):
         check_scans(data)
+    elif data[8:12] == b"WEBP":
+        check_groups(data)
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             _refuse_unwanted(image, max_pixels)

@@ -175,15 +175,6 @@ def _inflated(compressed: bytes, most: int) -> int:
     return size
 
 
-def groups_of_codes(data: bytes, pixels: int) -> int:
-    """Return the most groups of Huffman codes that a WebP of so many pixels may have without loss.
-
-    Each block of at least 4 x 4 pixels may name one of 65,536, and each takes 32 bits in the file.
-    """
-    lossless = data[8:12] == b"WEBP" and (b"VP8L" in data or b"ALPH" in data)
-    return min(len(data) // 4, pixels // 16, 2**16) if lossless else 0
-
-
 def is_other_media(data: bytes) -> bool:
     """Return True if ``data`` is an image or a document of an unsupported kind."""
     head = data[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()
