@@ -24,6 +24,7 @@ _KEPT = (
     "thresholds",
     "exclude",
     "outside_suite",
+    "preservation",
 )
 """What the new run takes from the first; it uses every image, whatever the first run's limit."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from counterpose_core.contract.failure_criteria import Criterion
     from counterpose_core.contract.interventions import Intervention
     from counterpose_core.contract.mixtures import Mixture
+    from counterpose_core.contract.preservation import PreservationOf
     from counterpose_core.contract.sampling_rules import SamplingRule
     from counterpose_core.contract.suite_fit import OutsideSuite
     from counterpose_core.contract.transforms import TransformChoice
@@ -81,6 +82,8 @@ class StressTestOptions(TypedDict, total=False):
         this; None groups only what the dataset names and equal images.
     outside_suite: ``"stop"`` a run whose first images are unlike those that the suite was trained on, or
         ``"continue"``.
+    preservation: of which edits it is measured whether only the asked change changed: ``"served"``, those
+        that a server of others makes, ``"all"`` or ``"none"``.
     transforms: operations on the images, of a suite that has them, such as ``{"operations": ["rotation"],
         "levels": [1, 3, 5], "size": 512}``; `TransformChoice` describes them.
     applied_from: id of the stress test one of whose changes ``interventions`` repeat, to be listed under it.
@@ -102,6 +105,7 @@ class StressTestOptions(TypedDict, total=False):
     confirm_share: float
     near_duplicates: float | None
     outside_suite: OutsideSuite
+    preservation: PreservationOf
     applied_from: str | None
     transforms: TransformChoice | Mapping[str, Any] | None
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from counterpose_core.contract.preservation import Fault
 from counterpose_core.preservation.change import Change
 from counterpose_core.preservation.drift import Drift
-from counterpose_core.preservation.limits import Fault, Limits
+from counterpose_core.preservation.limits import Limits
 from counterpose_core.preservation.registration import Registration
 from counterpose_core.preservation.scores import PreservationScores
 from counterpose_core.statistics.bootstrap import proportion

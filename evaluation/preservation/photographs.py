@@ -22,7 +22,8 @@ import numpy as np
 from PIL import Image, ImageOps
 from tqdm import tqdm
 
-from counterpose_core.preservation.limits import Fault, Limits
+from counterpose_core.contract.preservation import Fault
+from counterpose_core.preservation.limits import Limits
 from counterpose_core.preservation.scores import PreservationScores, measure
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.transforms.arrays import Mask, Pixels

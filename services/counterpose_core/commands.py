@@ -144,6 +144,7 @@ _FLAGS = {
     "exclude": "--exclude",
     "near_duplicates": "--near-duplicates",
     "confirm_share": "--confirm-share",
+    "preservation": "--preservation",
 }
 """The options of ``counterpose stress-test`` that take a field's value, or each of its values, as it is."""
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
+from counterpose_core.contract import captioner, classifiers, editor, perturber, preservation, scorer, tokens
 from counterpose_core.contract.base import ModelIdentity, Outcome, Problem
 from counterpose_core.contract.editor_backends import CAPABILITIES
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
@@ -122,6 +122,15 @@ class FakeScorer(_Fake):
 
     def fill_mask(self, request: scorer.FillMaskRequest) -> scorer.FillMaskResponse:
         return scorer.FillMaskResponse(outcomes=_each(request.items, _filled), model=IDENTITY)
+
+    def preservation(self, request: preservation.PreservationRequest) -> preservation.PreservationResponse:
+        def measure(item: preservation.PreservationItem) -> preservation.Preservation:
+            self._look(item.original, item.edited)
+            return preservation.Preservation(
+                control=item.control, faults=[], size_ratio=(1.0, 1.0), map=item.edited
+            )
+
+        return preservation.PreservationResponse(outcomes=_each(request.items, measure), model=IDENTITY)
 
     def segment(self, request: scorer.SegmentRequest) -> scorer.SegmentResponse:
         def outline(item: scorer.SegmentItem) -> scorer.Segment:

@@ -14,6 +14,12 @@ import numpy as np
 
 from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from counterpose_core.contract.base import BatchResponse, ModelIdentity, Outcome, Problem
+from counterpose_core.contract.preservation import (
+    Preservation,
+    PreservationItem,
+    PreservationRequest,
+    PreservationResponse,
+)
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import CounterposeError, ImageUndecodable, UnknownModel
 from counterpose_core.types import Cost, PerturbationType
@@ -244,6 +250,19 @@ class FakeScorer:
         """Replace every word by the same one."""
         outcomes = [_good(scorer.FilledMask(words=["thing"], probabilities=[1.0])) for _ in request.items]
         return scorer.FillMaskResponse(outcomes=outcomes, model=_model("masked-lm"))
+
+    async def preservation(self, request: PreservationRequest) -> PreservationResponse:
+        """See nothing move."""
+        self.calls["preservation"] += 1
+        outcomes = [_good(self.preserved(item)) for item in request.items]
+        return PreservationResponse(outcomes=outcomes, model=_model("scorer"))
+
+    def preserved(self, item: PreservationItem) -> Preservation:
+        """Nothing but what was asked for changed."""
+        share = 0.0 if item.control else 0.2
+        return Preservation(
+            control=item.control, faults=[], size_ratio=(1.0, 1.0), region_share=share, map=item.edited
+        )
 
     async def segment(self, request: scorer.SegmentRequest) -> scorer.SegmentResponse:
         """See the object of every image but of those of the class ``unseen``."""

@@ -61,7 +61,7 @@ class Record(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     the learned tokens, ``model`` is ``id@revision``, ``verdict`` is ``kept`` or the filter that dropped
     the image. ``answers`` are the classifiers', by name; ``source`` is what a counterfactual was made from.
     ``item`` is its id in the run, which content credentials name; ``pixels`` is the digest of what a recipe
-    made when it was answered.
+    made when it was answered. ``repeatable`` is false of an image of a server that takes no seed.
     """
 
     image: ImageRef
@@ -80,6 +80,7 @@ class Record(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     source: Source | None = None
     item: Text | None = None
     pixels: PixelDigest | None = None
+    repeatable: bool = True
 
     @model_validator(mode="after")
     def _can_be_made_again(self) -> Record:
@@ -87,7 +88,9 @@ class Record(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
             if not is_recipe(self.image):
                 raise ValueError(f"the image {self.image!r} of an operation has no recipe")
             return self
-        made_by = {"prompt": self.prompt, "seed": self.seed, "model": self.model}
+        made_by: dict[str, object] = {"prompt": self.prompt, "model": self.model}
+        if self.repeatable:
+            made_by["seed"] = self.seed
         missing = [name for name, value in made_by.items() if value is None]
         if missing and self.origin != "photograph":
             raise ValueError(f"the synthetic image {self.image!r} has no {' and no '.join(missing)}")
@@ -114,7 +117,9 @@ COLUMNS: dict[str, Column] = {
         "string", "where the image comes from: a learned token, the class name, an edit, ..."
     ),
     "prompt": Column("string", "the prompt; empty for a photograph"),
-    "seed": Column("int64", "the seed of the starting noise; null for a photograph"),
+    "seed": Column(
+        "int64", "the seed of the starting noise; null for a photograph, and where a server takes none"
+    ),
     "model": Column("string", "the generator and its revision; empty for a photograph"),
     "bundle": Column("string", "the bundle of learned tokens; empty where none was used"),
     "verdict": Column("string", "`kept`, or the filter that dropped the image"),

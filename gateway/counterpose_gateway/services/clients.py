@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar, get_args
 import httpx
 from pydantic import BaseModel
 
-from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
+from counterpose_core.contract import captioner, classifiers, editor, perturber, preservation, scorer, tokens
 from counterpose_core.contract.base import BatchResponse, ServiceHealth
 from counterpose_core.contract.services import CircuitState, ServiceState
 from counterpose_core.errors import BadBackendOutput, CounterposeError, DeadlineExceeded
@@ -127,6 +127,12 @@ class HttpScorer(_Port):
     async def fill_mask(self, request: scorer.FillMaskRequest) -> scorer.FillMaskResponse:
         """Replace one word of each text."""
         return await self._ask("/v1/fill-mask", request, request.items, scorer.FillMaskResponse)
+
+    async def preservation(
+        self, request: preservation.PreservationRequest
+    ) -> preservation.PreservationResponse:
+        """Measure what each edit changed beside what was asked for."""
+        return await self._ask("/v1/preservation", request, request.items, preservation.PreservationResponse)
 
     async def segment(self, request: scorer.SegmentRequest) -> scorer.SegmentResponse:
         """Outline the object of each image."""

@@ -44,6 +44,7 @@ from counterpose_core.contract.perturber import (
     PerturbRequest,
     PerturbResponse,
 )
+from counterpose_core.contract.preservation import PreservationRequest, PreservationResponse
 from counterpose_core.contract.scorer import (
     EmbedImagesRequest,
     EmbedResponse,
@@ -108,6 +109,9 @@ class Scorer(Protocol):
 
     async def fill_mask(self, request: FillMaskRequest) -> FillMaskResponse:
         """Replace one word of each text."""
+
+    async def preservation(self, request: PreservationRequest) -> PreservationResponse:
+        """Measure what each edit changed beside what was asked for."""
 
     async def segment(self, request: SegmentRequest) -> SegmentResponse:
         """Outline the object of each image, in a suite with a segmenter."""

@@ -11,6 +11,7 @@ from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.features import FeatureVector, WordFeatures
 from counterpose_core.contract.perturber import TextLikelihood, WordSpan
+from counterpose_core.contract.preservation import Preservation
 from counterpose_core.contract.recipes import PixelDigest
 from counterpose_core.contract.scorer import EditScores, Segment
 from counterpose_core.contract.served_images import ServedImage
@@ -220,6 +221,8 @@ class ItemResult(Provenance):
     """The editor's settings for this item, or null if they were not recorded."""
     served: ServedImage | None = Field(default=None, exclude_if=lambda served: served is None)
     """How a server of others made the image; absent where none did."""
+    preservation: Preservation | None = Field(default=None, exclude_if=lambda record: record is None)
+    """What changed beside what was asked for; absent where that was not measured."""
     left_out: dict[str, str] = Field(default={}, exclude_if=lambda left_out: not left_out)
     """Why an operation was not carried out on the image, by its name."""
     segment: Segment | None = Field(default=None, exclude_if=lambda segment: segment is None)

@@ -6,6 +6,7 @@ from counterpose_core.contract.backend_preset import Fraction
 from counterpose_core.contract.base import DISTINCT, Distinct
 from counterpose_core.contract.classifiers import FunctionsAsWritten
 from counterpose_core.contract.interventions import Intervention
+from counterpose_core.contract.preservation import PreservationOf
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.suite_fit import OutsideSuite
 from counterpose_core.contract.transforms import TransformChoice
@@ -74,6 +75,13 @@ class StressTestCreate(FunctionsAsWritten):
     outside_suite: OutsideSuite = "stop"
     """What to do if most of the first images lie outside what the suite's models were trained on, so that no
     edit of them can be trusted: `stop` the run after these, or `continue`."""
+    preservation: PreservationOf = Field(
+        default="served",
+        # A run of before is stored as it was without this field.
+        exclude_if=lambda whose: whose == "served",
+    )
+    """Of which edits and controls it is measured whether only the asked change changed: of those that a
+    server of others makes (`served`), of `all`, or of `none`. It takes a tenth of a second for each image."""
     applied_from: str | None = Field(default=None, min_length=1, max_length=64)
     """Id of the stress test one of whose changes the interventions repeat; the run is listed under it. Null
     for none."""

@@ -11,6 +11,7 @@ from counterpose_core.contract.editor_backends import CAPABILITIES, Capabilities
 from counterpose_core.contract.editor_presets import UNTAGGED, EditorPreset
 from counterpose_core.contract.findings import ClassifierVerdict, Finding
 from counterpose_core.contract.groups import Grouping, GroupingSummary
+from counterpose_core.contract.preservation import PreservationSummary
 from counterpose_core.contract.proofs import OperationProof, Proof
 from counterpose_core.contract.realism import PerplexitySummary, RealismSummary
 from counterpose_core.contract.runs import RunSummary
@@ -104,6 +105,12 @@ class StressTestConfig(ResponseBody):
     """The operation of another run that this run is to prove, or null for none."""
 
     @property
+    def measures_preservation(self) -> bool:
+        """Whether it is measured what edits change beside what was asked for."""
+        wanted = self.request.preservation
+        return wanted == "all" or (wanted == "served" and self.editing.calls_server)
+
+    @property
     def groups(self) -> dict[str, str]:
         """The group of each source image that is not independent."""
         return {} if self.grouping is None else self.grouping.groups
@@ -194,6 +201,8 @@ class StressTestSummary(RunSummary):
     """How realistic the screen's images are, or null if no features were recorded."""
     perplexity: PerplexitySummary | None = None
     """How natural the screen's captions are, or null if no likelihoods were recorded."""
+    preservation: PreservationSummary | None = Field(default=None, exclude_if=lambda rows: rows is None)
+    """Whether only the asked change changed in the screen's images; absent where that was not measured."""
     sweep: SweepSummary | None = None
     """How the strength sweep was chosen from, or null if there was no sweep."""
     suite_fit: SuiteFitSummary | None = None
@@ -235,7 +244,8 @@ class StressTestSummary(RunSummary):
         warnings = [line for warning in self.warnings for line in (warning, "")]
         as_they_are = [*map(str, self.baseline), ""] if self.baseline else []
         paragraphs = [*warnings, *as_they_are, self.verdict, "", *self._accuracy(), *self.operation_lines]
-        return "\n".join([*paragraphs, *grouped, *paid, *hints])
+        preserved = [] if self.preservation is None else self.preservation.lines
+        return "\n".join([*paragraphs, *grouped, *preserved, *paid, *hints])
 
     @property
     def operation_lines(self) -> list[str]:

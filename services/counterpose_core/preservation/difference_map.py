@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 
 from counterpose_core.preservation.arrays import luminance
-from counterpose_core.preservation.scores import LEAST_SIDE, compared
+from counterpose_core.preservation.scores import LEAST_SIDE, Compared, compared
 from counterpose_core.transforms.arrays import Mask, Matte, Pixels, as_pixels
 
 # Blue to yellow by way of grey, darker to lighter: no red is told from a green, and it prints in grey.
@@ -36,16 +36,20 @@ def difference_map(source: Pixels, edited: Pixels, *, region: Mask | Matte | Non
     """
     if min(*source.shape[:2], *edited.shape[:2]) < LEAST_SIDE:
         raise ValueError(f"a difference map needs images of at least {LEAST_SIDE} pixels a side")
-    pair = compared(source, edited, region=region)
+    return drawn(compared(source, edited, region=region))
+
+
+def drawn(pair: Compared) -> Pixels:
+    """Return the difference map (h, w, 3) of a pair that was compared."""
     levels = np.clip(pair.differences.colour / LARGEST, 0, 1)
     stops = np.linspace(0, 1, len(_RAMP))
     colours = np.stack([np.interp(levels, stops, channel) for channel in _RAMP.T], axis=-1)
     bright = luminance(pair.source)[..., None] / 255
-    drawn = colours * (1 - FAINT * (1 - bright))
-    drawn[~pair.visible] = UNSEEN
+    shown = colours * (1 - FAINT * (1 - bright))
+    shown[~pair.visible] = UNSEEN
     for colour, line in zip((1.0, 0.0), _outline(pair.region), strict=True):
-        drawn[line] = colour
-    return as_pixels(drawn)
+        shown[line] = colour
+    return as_pixels(shown)
 
 
 def _outline(region: Mask) -> tuple[Mask, Mask]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
+from counterpose_core.contract.preservation import FAULTS, Fault
 from counterpose_core.preservation.scores import PreservationScores
 
-Fault = Literal["reshaped", "moved", "scaled", "drifted", "leaked", "ignored"]
-FAULTS: tuple[Fault, ...] = ("reshaped", "moved", "scaled", "drifted", "leaked", "ignored")
 LEVEL = 0.05
 """The share of edits without a fault that may be refused."""
 USUAL = 0.75

@@ -12,6 +12,7 @@ from ray.serve.handle import DeploymentHandle
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import scorer as contract
+from counterpose_core.contract.preservation import PreservationRequest, PreservationResponse
 from counterpose_core.errors import UnknownModel
 from counterpose_core.suite import load_suite
 from counterpose_core.types import BlobRef
@@ -106,6 +107,7 @@ class ScorerDeployment(EngineService[Scorer]):
             "/v1/embed-images": self.embed_images,
             "/v1/embed-texts": self.embed_texts,
             "/v1/fill-mask": self.fill_mask,
+            "/v1/preservation": self.preservation,
             **({} if self._segmenter is None else {"/v1/segment": self.segment}),
         }
 
@@ -124,6 +126,10 @@ class ScorerDeployment(EngineService[Scorer]):
     async def fill_mask(self, body: contract.FillMaskRequest) -> contract.FillMaskResponse:
         """Replace one word of each text."""
         return await self.thread.run(self.engine.fill_mask, body)
+
+    async def preservation(self, body: PreservationRequest) -> PreservationResponse:
+        """Measure what each edit changed beside what was asked for."""
+        return await self.thread.run(self.engine.preservation, body)
 
     async def segment(self, body: contract.SegmentRequest) -> contract.SegmentResponse:
         """Have a replica of the segmenter outline the object of each image."""

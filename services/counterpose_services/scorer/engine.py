@@ -12,6 +12,12 @@ import numpy.typing as npt
 
 from counterpose_core.blobs import BlobStore, digest
 from counterpose_core.contract.base import ModelIdentity, Outcome
+from counterpose_core.contract.preservation import (
+    Preservation,
+    PreservationItem,
+    PreservationRequest,
+    PreservationResponse,
+)
 from counterpose_core.contract.scorer import (
     EditScores,
     Embedding,
@@ -27,6 +33,8 @@ from counterpose_core.contract.scorer import (
 )
 from counterpose_core.errors import BadBackendOutput, NumericalFailure
 from counterpose_core.images.clip_metrics import cosine, directional_similarity, unit
+from counterpose_core.images.codecs import Pixels, decode_image, encode_png
+from counterpose_core.preservation.record import recorded
 from counterpose_core.suite import ScorerSuite
 from counterpose_core.types import Cost
 from counterpose_services.batching.outcomes import settle
@@ -39,6 +47,7 @@ from counterpose_services.scorer.sentence_encoder import SentenceEncoder
 Vector = npt.NDArray[np.float64]
 Vectors: TypeAlias = "dict[str, Outcome[Arrays]]"
 _Pass = Callable[[Sequence[str]], PassResult]
+_Pair = tuple[PreservationItem, Pixels, Pixels]
 
 
 class ScorerEngine:
@@ -54,7 +63,7 @@ class ScorerEngine:
         store: BlobStore,
         batch: int,
     ) -> None:
-        self._masked, self._batch = masked, batch
+        self._masked, self._store, self._batch = masked, store, batch
         revisions = f"{clip.revision} {sentence.revision} {masked.revision}"
         self.identity = ModelIdentity(id=name, revision=digest(revisions.encode()))
         self._images: _Pass = clip.image_pass(store, batch)
@@ -120,6 +129,31 @@ class ScorerEngine:
             request.items, prepare=masked.read, run=masked.odds, finish=masked.draw, batch=self._batch
         )
         return FillMaskResponse(outcomes=outcomes, model=self.identity)
+
+    def preservation(self, request: PreservationRequest) -> PreservationResponse:
+        """Measure what each edit changed beside what was asked for, and draw its difference map."""
+        started = time.monotonic()
+        outcomes = settle(
+            request.items,
+            prepare=self._pair,
+            run=list[_Pair],
+            finish=self._preserved,
+            batch=len(request.items),
+        )
+        cost = Cost(seconds=time.monotonic() - started)
+        return PreservationResponse(outcomes=outcomes, model=self.identity, cost=cost)
+
+    def _pair(self, item: PreservationItem) -> _Pair:
+        return item, decode_image(self._store.get(item.original)), decode_image(self._store.get(item.edited))
+
+    def _preserved(self, pair: _Pair, _: _Pair) -> Preservation:
+        item, source, edited = pair
+        found, drawn = recorded(source, edited, control=item.control)
+        if drawn is None:
+            return found
+        ref = self._store.put(encode_png(drawn))
+        self._store.note_made([ref], of=item.original)
+        return found.model_copy(update={"map": ref})
 
     def _embedded(self, passes: _Pass, items: Sequence[str]) -> EmbedResponse:
         started = time.monotonic()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
+from counterpose_core.contract import captioner, classifiers, editor, perturber, preservation, scorer, tokens
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.contract.editor_backends import Capabilities
 
@@ -70,6 +70,10 @@ class Scorer(Engine, Protocol):
     def embed_texts(self, request: scorer.EmbedTextsRequest) -> scorer.EmbedResponse: ...
 
     def fill_mask(self, request: scorer.FillMaskRequest) -> scorer.FillMaskResponse: ...
+
+    def preservation(
+        self, request: preservation.PreservationRequest
+    ) -> preservation.PreservationResponse: ...
 
 
 class Segmenter(Engine, Protocol):

@@ -5,46 +5,20 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from counterpose_core.blobs import BlobStore
-from counterpose_core.contract import editor
 from counterpose_core.contract.served_images import ServedImage
-from counterpose_core.suite import EditorSuite
-from counterpose_gateway.services.ports import Services
-from counterpose_services.editor.deployment import EditorDeployment
-from counterpose_services.editor.images_api import ImagesApi
-from counterpose_services.settings import ServiceSettings
-from fakes.gateway import FakeGateway, fake_gateway
-from fakes.images_server import Asked, ImagesServer, Reply, images_server, obey, refusal
+from fakes.gateway import FakeGateway
+from fakes.images_gateway import images_gateway
+from fakes.images_server import Asked, ImagesServer, Reply, obey, refusal
 from fakes.page_runs import BODY
 from fakes.pages import text_of
-from fakes.ports import FakeEditor, fake_services
-from fakes.world import CLASSES, FakeWorld, Shown, fake_suite
+from fakes.world import CLASSES
 
 REFUSED = "sand"
-
-
-class ServedEditor(FakeEditor):
-    """Asks the editor's deployment, and tells the fakes what its images are meant to show."""
-
-    def __init__(self, world: FakeWorld, deployment: EditorDeployment) -> None:
-        super().__init__(world)
-        self._deployment = deployment
-
-    async def edit(self, request: editor.EditRequest) -> editor.EditResponse:
-        """Edited by the server."""
-        self.calls["edit"] += 1
-        response = await self._deployment.edit(request)
-        for item, outcome in zip(request.items, response.outcomes, strict=True):
-            label = self.world.shown[item.image].label
-            for made in [] if outcome.value is None else outcome.value.variants:
-                self.world.shown[made.image] = Shown(label, item.edited_caption, made.strength)
-        return response
 
 
 def careful(asked: Asked, closing: threading.Event) -> Reply:
@@ -57,32 +31,9 @@ def careful(asked: Asked, closing: threading.Event) -> Reply:
 @pytest.fixture
 async def run(tmp_path: Path) -> AsyncIterator[tuple[FakeGateway, ImagesServer]]:
     """A gateway over such an editor."""
-    store = BlobStore(str(tmp_path / "store"))
-    with images_server(careful) as server:
-        suite = EditorSuite.model_validate(
-            {
-                "model": "editor-1",
-                "server": server.url,
-                "resolution": 32,
-                "default_preset": "api",
-                "redraw": "api",
-                "presets": {"api": {"backend": "images-api"}},
-            }
-        )
-        settings = ServiceSettings.model_validate(
-            {"store_url": str(tmp_path / "store"), "state_dir": tmp_path}
-        )
-        deployment = EditorDeployment(settings, ImagesApi(server.client(), suite, store))
-
-        def ports(world: FakeWorld, deployment: EditorDeployment) -> Services:
-            return fake_services(world, editor=ServedEditor(world, deployment))
-
-        whole = fake_suite().model_copy(update={"editor_part": suite})
-        async with fake_gateway(
-            tmp_path, store=store, suite=whole, ports=partial(ports, deployment=deployment)
-        ) as gateway:
-            await gateway.upload("demo", 8)
-            yield gateway, server
+    async with images_gateway(tmp_path, careful) as (gateway, server):
+        await gateway.upload("demo", 8)
+        yield gateway, server
 
 
 async def test_a_stress_test_runs_on_a_server_of_images_to_its_report(

@@ -88,10 +88,13 @@ async def test_every_route_of_the_scorer_answers() -> None:
         texts = (await http.post("/v1/embed-texts", json={"texts": ["boat"], "encoder": "sentence"})).json()
         fill = {"items": [{"text": "a boat", "position": 1, "seed": 1}]}
         filled = (await http.post("/v1/fill-mask", json=fill)).json()
+        pairs = {"items": [{"original": IMAGE, "edited": IMAGE, "control": True}]}
+        preserved = (await http.post("/v1/preservation", json=pairs)).json()
     assert [one["value"]["direction"] for one in scores["outcomes"]] == [0.006, 0.006]
     for embedded in (images, texts):
         assert sum(x * x for x in embedded["outcomes"][0]["value"]["vector"]) == pytest.approx(1.0)
     assert filled["outcomes"][0]["value"]["words"] == ["sled"]
+    assert preserved["outcomes"][0]["value"]["control"]
 
 
 async def test_concurrent_requests_share_the_engine_s_batch() -> None:

@@ -39,6 +39,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "confirm_share": 0.5,
     "near_duplicates": 0.999,
     "outside_suite": "continue",
+    "preservation": "all",
     "transforms": {"operations": ["rotation", "fog"], "levels": [5, 1], "size": None, "among": "model",
                    "excluded": {"a=6": ["fog", "rotation"], "9": ["fog"]}, "backgrounds": "scenes",
                    "masks": "own", "severity": "adaptive", "severity_loss": 0.2, "least_loss": 0.1},

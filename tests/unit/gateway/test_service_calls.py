@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
+from counterpose_core.contract import captioner, classifiers, editor, perturber, preservation, scorer, tokens
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
 from counterpose_core.contract.editor_backends import Capabilities
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
@@ -159,6 +159,9 @@ CALLS: dict[str, Call] = {
     ),
     "/scorer/v1/segment": lambda to: to.scorer.segment(
         scorer.SegmentRequest(items=[scorer.SegmentItem(image=REF, label="a")])
+    ),
+    "/scorer/v1/preservation": lambda to: to.scorer.preservation(
+        preservation.PreservationRequest(items=[preservation.PreservationItem(original=REF, edited=REF)])
     ),
     "/classifiers/v1/classify": lambda to: to.classifiers.classify(
         classifiers.ClassifyRequest(classifier="steady", images=[REF], classes=["sled"])

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.perturber import WordSpan
+from counterpose_core.contract.preservation import OF_EDITS, Preservation
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.types import ItemKind
@@ -107,6 +108,7 @@ def _record(run_id: str, config: StressTestConfig, item: Item, result: ItemResul
         run=run_id,
         prompt=result.edited_caption or result.caption,
         seed=(result.preset or config.editing).image_seed,
+        repeatable=result.served is None or result.served.seed is not None,
         model=result.models["editor"],
         scores=_scores(result),
         answers=answers_of(result.predictions),
@@ -137,8 +139,23 @@ def _shift(config: StressTestConfig, item: Item) -> str:
 def _scores(result: ItemResult) -> dict[str, float | None]:
     """CLIP's cosines, then p(true class) of every classifier after the edit and before."""
     scores: dict[str, float | None] = {} if result.scores is None else result.scores.model_dump()
+    if result.preservation is not None:
+        scores |= _of_preservation(result.preservation)
     for name, after in result.predictions.items():
         scores[f"p_true {name}"] = after.p_true
     for name, before in result.original_predictions.items():
         scores[f"p_true_before {name}"] = before.p_true
     return scores
+
+
+def _of_preservation(preserved: Preservation) -> dict[str, float | None]:
+    """Every fault that can be told, 1 where the image has it, and the measures behind them."""
+    moved, inside, outside = preserved.movement, preserved.inside, preserved.outside
+    return {
+        **{f"preservation {fault}": float(fault in preserved.faults) for fault in OF_EDITS},
+        "preservation shift": None if moved is None else max(map(abs, moved.shift)),
+        "preservation scale": None if moved is None else max(abs(axis - 1.0) for axis in moved.scale),
+        "preservation region_share": preserved.region_share,
+        "preservation inside_colour": None if inside is None else inside.colour,
+        "preservation outside_colour": None if outside is None else outside.colour,
+    }

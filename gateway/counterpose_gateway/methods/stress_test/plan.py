@@ -225,6 +225,11 @@ def resolve(
     """
     asked, own = create.transforms, suite.transforms
     operations = None if asked is None else resolved(asked, own, suite.segmenter)
+    if create.preservation == "all" and not create.edits_captions:
+        raise InvalidRequest(
+            "preservation is measured of edits, and no image is edited by its caption; leave it out",
+            pointer="/preservation",
+        )
     if operations is not None and not create.edits_captions:
         return StressTestConfig(
             request=create,

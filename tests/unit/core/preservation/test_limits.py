@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from counterpose_core.contract.preservation import FAULTS
 from counterpose_core.preservation.change import Change
 from counterpose_core.preservation.drift import Drift
-from counterpose_core.preservation.limits import FAULTS, Limits
+from counterpose_core.preservation.limits import Limits
 from counterpose_core.preservation.registration import Registration
 from counterpose_core.preservation.scores import PreservationScores
 

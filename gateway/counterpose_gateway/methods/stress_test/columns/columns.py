@@ -52,6 +52,7 @@ class ItemColumns:
     tried: Ints
     outside: Ints
     drawn: Ints
+    faults: Ints
     with_result: Flags
     instruction: Ints
     names: Mapping[str, Codes]

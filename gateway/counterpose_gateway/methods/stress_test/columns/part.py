@@ -12,6 +12,7 @@ import numpy as np
 
 from counterpose_core.contract.editor_backends import CAPABILITIES
 from counterpose_core.contract.editor_presets import UNTAGGED
+from counterpose_core.contract.preservation import FAULTS
 from counterpose_core.contract.suite_fit import MEASURES
 from counterpose_core.stress_test.failure_modes import Answer, KeptEdit, modes_of
 from counterpose_core.stress_test.insights import phrase
@@ -25,9 +26,10 @@ from counterpose_gateway.summaries.columns.parts import Column
 _INTEGERS = (
     "kind", "state", "stage", "slot", "source", "label", "edit_type", "reason", "code", "removed", "added",
     "modes", "tokens", "language_model", "clip", "tried", "instruction", "outside", "drawn",
+    "faults",
 )  # fmt: skip
 _SHORT = frozenset(
-    ("kind", "state", "stage", "edit_type", "modes", "clip", "language_model", "tried", "outside")
+    ("kind", "state", "stage", "edit_type", "modes", "clip", "language_model", "tried", "outside", "faults")
 )
 """Numbers of few values take two bytes."""
 
@@ -131,6 +133,7 @@ class _GrowingPart:
             "clip": self._names["clip"].add(models.get(CLIP, "")),
             "tried": len(result.get("strengths_tried", ())),
             "outside": _outside(result.get("suite_fit") if kept else None),
+            "faults": _faults(result.get("preservation") if kept else None),
         }
 
     def _add_answers(self, result: Mapping[str, Any]) -> None:
@@ -217,6 +220,11 @@ class _GrowingPart:
 def _outside(fit: Mapping[str, Any] | None) -> int:
     """The measures by which a source lies outside the suite, a bit each; `NONE` where they are not known."""
     return NONE if fit is None else sum(1 << MEASURES.index(name) for name in fit["outside"])
+
+
+def _faults(record: Mapping[str, Any] | None) -> int:
+    """The faults of an image, a bit each; `NONE` where they were not measured."""
+    return NONE if record is None else sum(1 << FAULTS.index(name) for name in record["faults"])
 
 
 def _draw_of(item: RecordedItem, result: Mapping[str, Any]) -> str | None:

@@ -65,6 +65,7 @@ class ShownPair:
     control: Answer | None
     redrawn: Inline | None = None
     changed: str = "the same meaning"
+    faults: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,7 @@ def _pair(
         control=None if said is None else Answer.of(said),
         redrawn=album.generated(control[1].image, run=run, item=control[0].id) if control and shows else None,
         changed=_control_changes(finding, None if control is None else control[0]),
+        faults=[] if result.preservation is None else result.preservation.faults,
     )
 
 

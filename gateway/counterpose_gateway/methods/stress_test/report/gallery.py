@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from counterpose_core.contract.preservation import Preservation
 from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.stress_test.item_counts import CONTROLS
@@ -60,6 +61,8 @@ class Pair:
     figures: list[tuple[str, str, str]]
     loss: float
     reason: str | None = None
+    difference: Inline | None = None
+    faults: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,7 @@ def pair(made: Made, album: Album, run: str) -> Pair:
     """Collect all that the report shows of an edit."""
     item, result = made
     changes = sorted(_changes(result), key=lambda change: change[1])
+    preserved = result.preservation
     return Pair(
         item=item.id,
         ordinal=item.ordinal,
@@ -155,6 +159,10 @@ def pair(made: Made, album: Album, run: str) -> Pair:
         figures=_figures(result),
         loss=round(-min((change for _, change in changes), default=0.0), 4),
         reason=item.reason,
+        difference=None
+        if preserved is None or preserved.map is None
+        else album.generated(preserved.map, run=run, item=item.id),
+        faults=[] if preserved is None else preserved.faults,
     )
 
 
@@ -197,9 +205,21 @@ def _figures(result: ItemResult) -> list[tuple[str, str, str]]:
             ("image-image", f"{result.scores.image_image:.2f}", "how close is the edit to the original?"),
             ("image-text", f"{result.scores.text_edited:.2f}", "how well does the edit fit its caption?"),
         ]
+    if result.preservation is not None:
+        figures += _moved(result.preservation)
     if result.strength is not None and (result.preset is None or result.preset.capabilities.levels):
         figures.append(("strength", f"{result.strength:g}", "the one that was chosen of those tried"))
     return figures
+
+
+def _moved(preserved: Preservation) -> Iterator[tuple[str, str, str]]:
+    """What is known of the movement of an edited image."""
+    if preserved.movement is not None:
+        across, down = preserved.movement.shift
+        wide, high = preserved.movement.scale
+        shift = f"{signed(100 * across, 1)} %, {signed(100 * down, 1)} %"
+        yield "shift", shift, "how far the image lies across and down, in shares of its sides"
+        yield "scale", f"{wide:.3f}, {high:.3f}", "how much larger it is across and down"
 
 
 _OF_EACH_MODE = 3
@@ -226,5 +246,15 @@ def named_items(summary: StressTestSummary) -> list[str]:
     suspected = [
         item for mode in summary.failure_modes.values() for item in mode.example_items[:_OF_EACH_MODE]
     ]
+    faulty = (
+        []
+        if summary.preservation is None
+        else [
+            item
+            for row in summary.preservation.rows.values()
+            for named in row.example_items.values()
+            for item in named
+        ]
+    )
     classes = [figures.example_item for figures in summary.classes.values() if figures.example_item]
-    return [*suspected, *classes]
+    return [*suspected, *classes, *faulty]

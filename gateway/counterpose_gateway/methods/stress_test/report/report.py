@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from counterpose_core.commands import operations_command, repeat_command, repeat_notes
+from counterpose_core.contract.preservation import IMAGES, MEANINGS
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.errors import ImagesOutsideSuite
@@ -86,6 +87,8 @@ def render(
         "by_class": class_rows(summary),
         "by_kind": kind_rows(summary),
         "trust": trust(summary),
+        "preserved_images": IMAGES,
+        "fault_meanings": MEANINGS,
         "sections": [f"stress_test/sections/{name}.html.j2" for name in SECTIONS],
         "interventions": interventions,
         "own_example": own,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from counterpose_core.contract.preservation import IMAGES, MEANINGS, PreservationSummary
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_gateway.methods.stress_test.summary.verdict import MOST_CHANGED
 from counterpose_gateway.reports.numbers import percent
 
 LEAST_KEPT = 0.3
 """Share of kept edits below which the filters choose what is measured."""
+
+
+MOST_FAULTY = 0.05
+"""Share of images with one fault that a right editor may have."""
 
 
 @dataclass(frozen=True)
@@ -54,5 +59,19 @@ def trust(summary: StressTestSummary) -> Trust:
         bool(changed) and max(changed) <= MOST_CHANGED,
         bool(placebos) and max(placebos) <= MOST_CHANGED,
     ]
+    if summary.preservation is not None:
+        text, in_order = _preserved(summary.preservation)
+        parts.append(text)
+        limits.append(in_order)
     text = "; ".join(parts)
     return Trust(all(limits) and kept is not None and kept >= LEAST_KEPT, f"{text[:1].upper()}{text[1:]}.")
+
+
+def _preserved(found: PreservationSummary) -> tuple[str, bool]:
+    """The fault that is shown to be the commonest, and whether it may be as rare as a right editor's."""
+    worst = max(found.worst.items(), key=lambda row: row[1][1].low or 0.0, default=None)
+    if worst is None:
+        return "no image moved, or changed more than it was to", True
+    name, (fault, share) = worst
+    told = f"{percent(share.estimate or 0.0)} of the {IMAGES.get(name, name)} {MEANINGS[fault]}"
+    return told, (share.low or 0.0) <= MOST_FAULTY

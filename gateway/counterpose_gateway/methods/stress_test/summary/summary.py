@@ -39,6 +39,7 @@ from counterpose_gateway.methods.stress_test.summary.image_quality import (
 )
 from counterpose_gateway.methods.stress_test.summary.insights import find_insights
 from counterpose_gateway.methods.stress_test.summary.interventions import summarize_interventions
+from counterpose_gateway.methods.stress_test.summary.preservation import summarize_preservation
 from counterpose_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 from counterpose_gateway.runs.recorded import recorded_config
 from counterpose_gateway.steps.objectionable import OBJECTIONABLE
@@ -46,7 +47,12 @@ from counterpose_gateway.summaries.accounting import ends_of, wall_seconds
 from counterpose_gateway.summaries.columns import NONE
 
 SECTIONS: Mapping[str, Callable[[ItemColumns, LanceEstimator], Any]] = MappingProxyType(
-    {"failure_modes": count_failure_modes, "realism": summarize_realism, "perplexity": summarize_perplexity}
+    {
+        "failure_modes": count_failure_modes,
+        "preservation": summarize_preservation,
+        "realism": summarize_realism,
+        "perplexity": summarize_perplexity,
+    }
 )
 """Field of the summary → what computes it; the template of its name in ``stress_test/sections`` renders it.
 

@@ -1,0 +1,169 @@
+"""Bodies of preservation: what an edit moved, recoloured or changed where no change was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from pydantic import Field
+
+from counterpose_core.contract.base import MAX_BATCH, CostedBatchResponse, RequestBody, ResponseBody
+from counterpose_core.types import BlobRef, Estimate
+
+Fault = Literal["reshaped", "moved", "scaled", "drifted", "leaked", "ignored"]
+FAULTS: tuple[Fault, ...] = ("reshaped", "moved", "scaled", "drifted", "leaked", "ignored")
+OF_EDITS: tuple[Fault, ...] = ("reshaped", "moved", "scaled", "ignored")
+"""What can be told of an edit whose region nobody gave."""
+OF_CONTROLS: tuple[Fault, ...] = ("reshaped", "moved", "scaled", "drifted", "leaked")
+"""What can be told where nothing was to change."""
+
+MEANINGS: Mapping[Fault, str] = MappingProxyType(
+    {
+        "reshaped": "have another ratio of width to height",
+        "moved": "are shifted by more than 1 % of a side",
+        "scaled": "are larger or smaller by more than 1.5 %",
+        "drifted": "have other colours all over",
+        "leaked": "differ where nothing was to change",
+        "ignored": "show no change",
+    }
+)
+"""What images with this fault do, as the end of a sentence."""
+
+IMAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "control": "images in which nothing was to change",
+        "placebo": "placebos",
+        "edit": "edits",
+        "lance-r": "edits of a random word",
+        "own edit": "own edits",
+    }
+)
+"""What the images of a row are called."""
+
+PreservationOf = Literal["served", "all", "none"]
+"""Whose edits are measured: those of a server, all, or none."""
+
+Pair = tuple[float, float]
+
+
+class PreservationItem(RequestBody):
+    """A source image and what an editor made of it."""
+
+    original: BlobRef
+    """SHA-256 of the image before the edit."""
+    edited: BlobRef
+    """SHA-256 of the image after the edit."""
+    control: bool = False
+    """Whether nothing was to change: then all that differs counts."""
+
+
+class PreservationRequest(RequestBody):
+    """``POST /v1/preservation``: pairs whose preservation is to be measured."""
+
+    items: list[PreservationItem] = Field(min_length=1, max_length=MAX_BATCH)
+    """The pairs."""
+
+
+class Movement(ResponseBody):
+    """How the edited image lies on its source."""
+
+    shift: Pair
+    """Shift of the image's middle, across and down, in shares of width and height."""
+    scale: Pair
+    """Scale across and down; 1.05 is five per cent larger."""
+    visible: float
+    """Share of the source's frame that is still in the edited image, in [0, 1]."""
+
+
+class PlaceChange(ResponseBody):
+    """How much a place of the image differs; all are 0 of equal images."""
+
+    share: float
+    """The place's share of the image, in [0, 1]."""
+    structure: float
+    """Mean of 1 - SSIM, in [0, 2]."""
+    colour: float
+    """Mean colour difference ΔE*ab in CIELAB, of which 2.3 is just noticeable."""
+    worst_structure: float
+    """1 - SSIM of the worst window of 8 % of the longest side."""
+    worst_colour: float
+    """ΔE*ab of the worst window."""
+
+
+class Preservation(ResponseBody):
+    """What an edit did to its source image; a score that is null has its reason in `missing`."""
+
+    control: bool = False
+    """Whether nothing was to change."""
+    faults: list[Fault]
+    """What is beyond its limit; of an edit, `drifted` and `leaked` are never told: nobody gave its region."""
+    size_ratio: Pair
+    """Width and height of the edited image by those of its source."""
+    movement: Movement | None = None
+    """Shift and scale, which are undone before anything else is compared."""
+    region_share: float | None = None
+    """Share of the image that changed visibly, in [0, 1]; 0 of a control."""
+    inside: PlaceChange | None = None
+    """Change inside that region."""
+    outside: PlaceChange | None = None
+    """Change outside it."""
+    drift_colour: float | None = None
+    """Mean ΔE*ab of a change of colour that all steady pixels share."""
+    drift_hue: float | None = None
+    """Degrees by which hues turned, from -180 to 180."""
+    missing: dict[str, str] = {}
+    """Why a score is null, by the score."""
+    map: BlobRef | None = None
+    """SHA-256 of the difference map, blue where nothing changed and yellow where much did; null of images of
+    fewer than 32 pixels a side."""
+
+
+class PreservationResponse(CostedBatchResponse[Preservation]):
+    """Answer to `PreservationRequest`."""
+
+
+class PreservationRow(ResponseBody):
+    """The faults of one kind of images."""
+
+    measured: int
+    """Number of images that were measured."""
+    left_out: int
+    """Number of kept images that were not."""
+    shares: dict[Fault, Estimate]
+    """Share of the measured images with each fault, with its interval over source images."""
+    any_fault: Estimate
+    """Share of the measured images with at least one of them."""
+    example_items: dict[Fault, list[str]] = {}
+    """Ids of items with each fault, at most three."""
+
+    @property
+    def worst(self) -> tuple[Fault, Estimate] | None:
+        """The commonest fault and its share; None where there is none."""
+        name = max(self.shares, key=lambda each: self.shares[each].estimate or 0.0, default=None)
+        return None if name is None or not self.shares[name].estimate else (name, self.shares[name])
+
+
+class PreservationSummary(ResponseBody):
+    """Whether only the asked change changed, by kind of image: `control`, `placebo`, `edit` and others."""
+
+    rows: dict[str, PreservationRow]
+    """Faults by kind; of controls also `drifted` and `leaked`, for nothing was to change in them."""
+
+    @property
+    def worst(self) -> dict[str, tuple[Fault, Estimate]]:
+        """The commonest fault and its share, of each kind of image that has any."""
+        return {name: row.worst for name, row in self.rows.items() if row.worst is not None}
+
+    @property
+    def lines(self) -> list[str]:
+        """The commonest fault of each kind of image that has any, a sentence each."""
+        return [
+            f"{_in_words(share)} of the {IMAGES.get(name, name)} {MEANINGS[fault]} (n={share.n})."
+            for name, (fault, share) in self.worst.items()
+        ]
+
+
+def _in_words(share: Estimate) -> str:
+    estimate, low, high = (100 * (each or 0.0) for each in (share.estimate, share.low, share.high))
+    return f"{estimate:.1f} % (95 % interval {low:.1f} to {high:.1f} %)"

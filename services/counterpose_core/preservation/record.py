@@ -1,0 +1,68 @@
+"""What is recorded of a pair: its scores, the faults beyond the limits, and its difference map."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpose_core.contract.preservation import (
+    OF_CONTROLS,
+    OF_EDITS,
+    Movement,
+    PlaceChange,
+    Preservation,
+)
+from counterpose_core.preservation.change import Change
+from counterpose_core.preservation.difference_map import drawn
+from counterpose_core.preservation.limits import Limits
+from counterpose_core.preservation.scores import LEAST_SIDE, PreservationScores, compared, measure
+from counterpose_core.transforms.arrays import Pixels
+
+
+def recorded(source: Pixels, edited: Pixels, *, control: bool) -> tuple[Preservation, Pixels | None]:
+    """Measure a pair; return the record, without its map, and the map (h, w, 3).
+
+    Args:
+        source: the image (H, W, 3), sRGB.
+        edited: what an editor made of it, of any size.
+        control: whether nothing was to change. Otherwise the region is estimated, so nothing is called
+            drifted or leaked.
+
+    Returns:
+        The record, and None in the place of a map if a side has fewer than `LEAST_SIDE` pixels.
+    """
+    region = np.zeros(source.shape[:2], dtype=np.bool_) if control else None
+    if min(*source.shape[:2], *edited.shape[:2]) < LEAST_SIDE:
+        return _record(measure(source, edited, region=region), control), None
+    pair = compared(source, edited, region=region)
+    return _record(pair.scores, control), drawn(pair)
+
+
+def _record(scores: PreservationScores, control: bool) -> Preservation:
+    named = OF_CONTROLS if control else OF_EDITS
+    moved, drift = scores.registration, scores.drift
+    return Preservation(
+        control=control,
+        faults=[fault for fault in Limits().faults(scores) if fault in named],
+        size_ratio=scores.size_ratio,
+        movement=None
+        if moved is None
+        else Movement(shift=moved.shift, scale=moved.scale, visible=moved.visible),
+        region_share=scores.region_share,
+        inside=_place(scores.inside),
+        outside=_place(scores.outside),
+        drift_colour=None if drift is None else drift.colour,
+        drift_hue=None if drift is None else drift.hue,
+        missing=dict(scores.missing),
+    )
+
+
+def _place(change: Change | None) -> PlaceChange | None:
+    if change is None:
+        return None
+    return PlaceChange(
+        share=change.share,
+        structure=change.structure,
+        colour=change.colour,
+        worst_structure=change.worst_structure,
+        worst_colour=change.worst_colour,
+    )

@@ -1,0 +1,154 @@
+"""Whether only the asked change changed: measured where it is wanted, summed up, and never a filter."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from counterpose_core.contract.preservation import (
+    Fault,
+    Preservation,
+    PreservationItem,
+    PreservationRequest,
+    PreservationResponse,
+)
+from counterpose_core.contract.runs import Item
+from counterpose_core.errors import BackendUnavailable, InvalidRequest, LeaseLost
+from counterpose_gateway.methods.stress_test.columns import columns_of
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.summary.preservation import summarize_preservation
+from counterpose_gateway.records.items import PlannedItem
+from counterpose_gateway.services.ports import Services
+from fakes.ports import FakeScorer, fake_services
+from fakes.recorder import FakeRecorder
+from fakes.runs import planned, states, stress_test
+from fakes.world import FakeWorld
+
+
+class Mover(FakeScorer):
+    """Calls every image moved, and every one without a visible change."""
+
+    async def preservation(self, request: PreservationRequest) -> PreservationResponse:
+        """Also counts how many images were asked about."""
+        self.calls["images"] += len(request.items)
+        return await super().preservation(request)
+
+    def preserved(self, item: PreservationItem) -> Preservation:
+        """The faults of the class."""
+        faults: list[Fault] = ["moved", "leaked"] if item.control else ["moved", "ignored"]
+        return super().preserved(item).model_copy(update={"faults": faults})
+
+
+class Absent(FakeScorer):
+    """Answers nothing on preservation."""
+
+    error: Exception = BackendUnavailable("the scorer is down")
+
+    async def preservation(self, request: PreservationRequest) -> PreservationResponse:
+        """Fails."""
+        raise self.error
+
+
+async def run(
+    services: Services, world: FakeWorld, **changes: object
+) -> tuple[list[PlannedItem], FakeRecorder]:
+    sources = [world.source("sled", number) for number in range(4)]
+    asked = {"preservation": "all", "confirm": False, **changes}
+    return await stress_test(world, sources, services, None, **asked)
+
+
+def items_of(plan: list[PlannedItem], record: FakeRecorder) -> list[Item]:
+    """The items as the gateway shows them."""
+    return [
+        Item(
+            id=f"item-{item.ordinal}", ordinal=item.ordinal, kind=item.kind, item_group=item.item_group,
+            source_image=item.source_image, label=item.label, edit_type=item.edit_type, slot=item.slot,
+            state=recorded.state, reason=recorded.reason, result=recorded.result,
+        )
+        for item in plan
+        for recorded in [record.outcomes[f"item-{item.ordinal}"]]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wanted", "calls"), [("all", 4), ("served", 0), ("none", 0)])
+async def test_it_is_measured_where_it_is_wanted_in_one_call_a_source(wanted: str, calls: int) -> None:
+    world = FakeWorld()
+    scorer = FakeScorer(world)
+    _, record = await run(fake_services(world, scorer=scorer), world, preservation=wanted)
+    assert scorer.calls["preservation"] == calls
+    kept = [each.result for each in record.outcomes.values() if each.state == "done" and each.result]
+    assert {result.preservation is not None for result in kept} == {bool(calls)}
+
+
+async def test_a_fault_is_recorded_and_no_image_is_dropped_for_it() -> None:
+    world = FakeWorld()
+    scorer = Mover(world)
+    plan, record = await run(fake_services(world, scorer=scorer), world)
+    other = FakeWorld()
+    _, without = await run(fake_services(other), other, preservation="none")
+    assert states(record) == states(without)
+    items = items_of(plan, record)
+    kept = [(item.kind, item.result.preservation) for item in items if item.result]
+    faults = {kind: measured.faults for kind, measured in kept if measured is not None}
+    # A placebo keeps the meaning: nothing visible has to change.
+    assert faults == {
+        "reconstruction": ["moved", "leaked"], "edit": ["moved", "ignored"], "placebo": ["moved"],
+    }  # fmt: skip
+    assert scorer.calls["images"] == sum(item.state == "done" for item in items)
+
+
+async def test_rows_have_shares_with_intervals_and_examples_of_each_fault() -> None:
+    world = FakeWorld()
+    plan, record = await run(fake_services(world, scorer=Mover(world)), world)
+    items = items_of(plan, record)
+    found = summarize_preservation(columns_of(items), LanceEstimator(3))
+    assert found is not None
+    assert set(found.rows) == {"control", "placebo", "edit"}
+    edits = found.rows["edit"]
+    assert (edits.measured, edits.left_out) == (sum(i.kind == "edit" and i.state == "done" for i in items), 0)
+    told = {name: (share.estimate, share.n) for name, share in edits.shares.items()}
+    assert told == {"reshaped": (0.0, 20), "moved": (1.0, 20), "scaled": (0.0, 20), "ignored": (1.0, 20)}
+    assert edits.any_fault.estimate == 1.0
+    assert set(edits.example_items) == {"moved", "ignored"}
+    assert "leaked" in found.rows["control"].example_items
+    assert "leaked" not in edits.shares
+    assert "ignored" not in found.rows["placebo"].shares
+    assert found.lines[0].startswith("100.0 % (95 % interval ")
+    assert found.lines[0].endswith(
+        " of the images in which nothing was to change are shifted by more than 1 % of a side (n=4)."
+    )
+
+
+async def test_without_a_measurement_there_is_no_figure() -> None:
+    world = FakeWorld()
+    plan, record = await run(fake_services(world), world, preservation="none")
+    assert summarize_preservation(columns_of(items_of(plan, record)), LanceEstimator(3)) is None
+
+
+async def test_a_scorer_that_fails_costs_the_record_and_no_image(caplog: pytest.LogCaptureFixture) -> None:
+    world = FakeWorld()
+    with caplog.at_level(logging.WARNING):
+        plan, record = await run(fake_services(world, scorer=Absent(world)), world)
+    assert "the preservation of" in caplog.text
+    items = items_of(plan, record)
+    assert {item.state for item in items} <= {"done", "filtered"}
+    found = [item.result for item in items if item.kind == "edit" and item.result]
+    assert found
+    assert all(result.preservation is None for result in found)
+
+
+async def test_a_lost_lease_ends_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Absent, "error", LeaseLost("taken"))
+    world = FakeWorld()
+    with pytest.raises(LeaseLost):
+        await run(fake_services(world, scorer=Absent(world)), world)
+
+
+async def test_operations_alone_have_no_preservation() -> None:
+    world = FakeWorld()
+    with pytest.raises(InvalidRequest, match="no image is edited by its caption; leave it out"):
+        await planned(
+            [world.source("sled", 0)], fake_services(world), preservation="all", max_edits_per_image=0,
+            transforms={"operations": ["rotation"]},
+        )  # fmt: skip
