@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from pydantic import BaseModel
+
 from counterpose_core.contract.editor import GenerateItem, GenerationPreset
 from counterpose_core.errors import InvalidRequest, PolicyRefused, PromptTooLong
+from counterpose_core.suite import EditorSuite
 from counterpose_core.text.class_prompts import LONGEST_PROMPT
 from counterpose_core.text.plain_text import check_caption
 from counterpose_core.text.word_policy import policy_of
@@ -46,6 +49,21 @@ class Generated:
     image: BlobRef
     asked: Asked
     cost: Cost
+
+
+def generation_of(editor: EditorSuite, preset: GenerationPreset, create: BaseModel) -> GenerationPreset:
+    """Return the settings by which a run draws images from text: the suite's, changed by its request.
+
+    Raises:
+        InvalidRequest: the request sets one, and the suite's images are drawn by a server, which takes none.
+    """
+    given = [name for name in GenerationPreset.model_fields if getattr(create, name, None) is not None]
+    if editor.server is not None and given:
+        raise InvalidRequest(
+            f"the images are drawn by the server {editor.server!r}, which takes no {given[0]}; leave it out",
+            pointer=f"/{given[0]}",
+        )
+    return preset.changed_by(create)
 
 
 def images_per_call(generation: GenerationPreset) -> int:

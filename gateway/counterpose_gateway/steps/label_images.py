@@ -15,6 +15,7 @@ from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.word_policy import WordPolicy
 from counterpose_gateway.steps.classified_samples import Judge
 from counterpose_gateway.steps.classifiers import shown_classes
+from counterpose_gateway.steps.generation import generation_of
 from counterpose_gateway.steps.parents import failure_parents, prompt_parents
 from counterpose_gateway.version import VERSIONS
 
@@ -62,10 +63,15 @@ def label_templates(
 def shared_config(
     create: LabelImagesCreate, classes: Sequence[str], suite: Suite, policy: WordPolicy
 ) -> dict[str, Any]:
-    """Return the fields of `LabelImagesConfig` that follow from request, classes, suite and policy."""
+    """Return the fields of `LabelImagesConfig` that follow from request, classes, suite and policy.
+
+    Raises:
+        InvalidRequest: see `generation_of`.
+    """
+    preset = suite.editor.hunt_generation or suite.editor.generation
     return {
         "suite": suite.name,
-        "generation": (suite.editor.hunt_generation or suite.editor.generation).changed_by(create),
+        "generation": generation_of(suite.editor, preset, create),
         "models": {
             "editor": suite.editor.model,
             "scorer": suite.scorer.clip,

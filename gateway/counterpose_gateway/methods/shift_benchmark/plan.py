@@ -36,6 +36,7 @@ from counterpose_gateway.runs.large_plans import PlanInputs
 from counterpose_gateway.runs.submission import named_dataset, require_quota
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.steps.classifiers import check_classifiers, describe_classifiers
+from counterpose_gateway.steps.generation import generation_of
 from counterpose_gateway.version import VERSIONS
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ async def plan_benchmark(
         suite=suite.name,
         dataset=dataset.name,
         dataset_digest=dataset.digest,
-        generation=suite.editor.generation.changed_by(create),
+        generation=generation_of(suite.editor, suite.editor.generation, create),
         models={"editor": suite.editor.model, "scorer": suite.scorer.clip},
         versions=VERSIONS,
         classes=classes,
