@@ -15,6 +15,8 @@ Fault = Literal["reshaped", "moved", "scaled", "drifted", "leaked", "ignored"]
 FAULTS: tuple[Fault, ...] = ("reshaped", "moved", "scaled", "drifted", "leaked", "ignored")
 OF_EDITS: tuple[Fault, ...] = ("reshaped", "moved", "scaled", "ignored")
 """What can be told of an edit whose region nobody gave."""
+OF_MOVEMENT: tuple[Fault, ...] = ("reshaped", "moved", "scaled")
+"""What may itself cost a classifier its answer, whatever else the edit changed."""
 OF_CONTROLS: tuple[Fault, ...] = ("reshaped", "moved", "scaled", "drifted", "leaked")
 """What can be told where nothing was to change."""
 
@@ -144,11 +146,23 @@ class PreservationRow(ResponseBody):
         return None if name is None or not self.shares[name].estimate else (name, self.shares[name])
 
 
+class AnswersLost(ResponseBody):
+    """Of right answers, the share that edits make wrong: where the image moved as well, and where not."""
+
+    moved: Estimate
+    """Share over edits that are moved, scaled or reshaped."""
+    right: Estimate
+    """Share over edits without any fault; edits that show no change are in neither."""
+
+
 class PreservationSummary(ResponseBody):
     """Whether only the asked change changed, by kind of image: `control`, `placebo`, `edit` and others."""
 
     rows: dict[str, PreservationRow]
     """Faults by kind; of controls also `drifted` and `leaked`, for nothing was to change in them."""
+    answers_lost: dict[str, AnswersLost] = {}
+    """Right answers that edits make wrong, with and without a movement, by classifier; empty where no edit
+    moved, or all did."""
 
     @property
     def worst(self) -> dict[str, tuple[Fault, Estimate]]:
@@ -157,10 +171,15 @@ class PreservationSummary(ResponseBody):
 
     @property
     def lines(self) -> list[str]:
-        """The commonest fault of each kind of image that has any, a sentence each."""
-        return [
+        """The commonest fault of each kind of image that has any, and what it may cost, a sentence each."""
+        faults = [
             f"{_in_words(share)} of the {IMAGES.get(name, name)} {MEANINGS[fault]} (n={share.n})."
             for name, (fault, share) in self.worst.items()
+        ]
+        return faults + [
+            f"{name}: of right answers, edits that are moved, scaled or reshaped make "
+            f"{_in_words(lost.moved)} wrong (n={lost.moved.n}), edits without a fault {_in_words(lost.right)} (n={lost.right.n})."
+            for name, lost in self.answers_lost.items()
         ]
 
 

@@ -11,10 +11,13 @@ from counterpose_core.contract.preservation import (
     FAULTS,
     OF_CONTROLS,
     OF_EDITS,
+    OF_MOVEMENT,
+    AnswersLost,
     Fault,
     PreservationRow,
     PreservationSummary,
 )
+from counterpose_core.statistics.coded import Flags
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.columns.columns import total
@@ -43,12 +46,34 @@ def summarize_preservation(columns: ItemColumns, estimator: LanceEstimator) -> P
         for name, (kind, faults) in ROWS.items()
     }
     measured = {name: row for name, row in rows.items() if row.measured}
-    return PreservationSummary(rows=measured) if measured else None
+    if not measured:
+        return None
+    edits = kept & columns.of("kind", "edit") & (columns.faults != NONE)
+    return PreservationSummary(rows=measured, answers_lost=_answers_lost(columns, edits, estimator))
+
+
+def _answers_lost(columns: ItemColumns, edits: Flags, estimator: LanceEstimator) -> dict[str, AnswersLost]:
+    """Hold edits that moved against those without a fault; of either there must be some with an answer."""
+    movement = sum(1 << FAULTS.index(fault) for fault in OF_MOVEMENT)
+    groups = {"moved": columns.faults & movement > 0, "right": columns.faults == 0}
+    lost = {}
+    for name, answers in columns.answers.items():
+        right_before = edits & answers.known & (answers.rank_before == 1)
+        parts = {group: right_before & flags for group, flags in groups.items()}
+        if all(part.any() for part in parts.values()):
+            shares = {
+                group: estimator.share_of(
+                    f"preservation/lost/{group}/{name}", columns.unit[part], answers.rank_after[part] > 1
+                )
+                for group, part in parts.items()
+            }
+            lost[name] = AnswersLost(**shares)
+    return lost
 
 
 def _row(
     columns: ItemColumns,
-    images: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    images: Flags,
     name: str,
     faults: tuple[Fault, ...],
     estimator: LanceEstimator,

@@ -120,6 +120,47 @@ async def test_rows_have_shares_with_intervals_and_examples_of_each_fault() -> N
     )
 
 
+class HalfMover(FakeScorer):
+    """Moves each edit whose image is asked about at an even place, and leaves the others as they are."""
+
+    def preserved(self, item: PreservationItem) -> Preservation:
+        """Moved by turns."""
+        self.calls["pairs"] += 1
+        faults: list[Fault] = ["moved"] if self.calls["pairs"] % 2 else []
+        return super().preserved(item).model_copy(update={"faults": faults})
+
+
+async def test_edits_that_moved_are_held_against_those_that_did_not() -> None:
+    world = FakeWorld()
+    plan, record = await run(fake_services(world, scorer=HalfMover(world)), world)
+    items = items_of(plan, record)
+    found = summarize_preservation(columns_of(items), LanceEstimator(3))
+    assert found is not None
+    assert set(found.answers_lost) == {"steady", "leaning"}
+    for name, lost in found.answers_lost.items():
+        for share, faults in ((lost.moved, ["moved"]), (lost.right, [])):
+            made = [
+                item.result
+                for item in items
+                if item.kind == "edit" and item.result is not None and item.result.preservation is not None
+                and item.state == "done" and item.result.preservation.faults == faults
+            ]  # fmt: skip
+            right = [each for each in made if each.original_predictions[name].rank_true == 1]
+            wrong = sum(each.predictions[name].rank_true > 1 for each in right)
+            assert share.n == len(right)
+            assert share.estimate == pytest.approx(wrong / len(right))
+    said = [line for line in found.lines if line.startswith("leaning: of right answers, edits that are ")]
+    assert len(said) == 1
+
+
+async def test_where_all_moved_nothing_is_held_against_them() -> None:
+    world = FakeWorld()
+    plan, record = await run(fake_services(world, scorer=Mover(world)), world)
+    found = summarize_preservation(columns_of(items_of(plan, record)), LanceEstimator(3))
+    assert found is not None
+    assert found.answers_lost == {}
+
+
 async def test_without_a_measurement_there_is_no_figure() -> None:
     world = FakeWorld()
     plan, record = await run(fake_services(world), world, preservation="none")
