@@ -178,7 +178,8 @@ class PreservationSummary(ResponseBody):
         ]
         return faults + [
             f"{name}: of right answers, edits that are moved, scaled or reshaped make "
-            f"{_in_words(lost.moved)} wrong (n={lost.moved.n}), edits without a fault {_in_words(lost.right)} (n={lost.right.n})."
+            f"{_in_words(lost.moved)} wrong (n={lost.moved.n}), edits without a fault "
+            f"{_in_words(lost.right)} (n={lost.right.n})."
             for name, lost in self.answers_lost.items()
         ]
 
