@@ -120,19 +120,20 @@ async def test_rows_have_shares_with_intervals_and_examples_of_each_fault() -> N
     )
 
 
-class HalfMover(FakeScorer):
-    """Moves each edit whose image is asked about at an even place, and leaves the others as they are."""
+class ByTurns(FakeScorer):
+    """Moves an image, ignores the change in the next, and does the third right."""
 
     def preserved(self, item: PreservationItem) -> Preservation:
-        """Moved by turns."""
+        """One of the three."""
         self.calls["pairs"] += 1
-        faults: list[Fault] = ["moved"] if self.calls["pairs"] % 2 else []
+        turns: list[list[Fault]] = [["moved"], ["ignored"], []]
+        faults = turns[self.calls["pairs"] % 3]
         return super().preserved(item).model_copy(update={"faults": faults})
 
 
 async def test_edits_that_moved_are_held_against_those_that_did_not() -> None:
     world = FakeWorld()
-    plan, record = await run(fake_services(world, scorer=HalfMover(world)), world)
+    plan, record = await run(fake_services(world, scorer=ByTurns(world)), world)
     items = items_of(plan, record)
     found = summarize_preservation(columns_of(items), LanceEstimator(3))
     assert found is not None
