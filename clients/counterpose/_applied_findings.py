@@ -25,6 +25,7 @@ _KEPT = (
     "exclude",
     "outside_suite",
     "preservation",
+    "refused_faults",
 )
 """What the new run takes from the first; it uses every image, whatever the first run's limit."""
 

@@ -145,6 +145,7 @@ _FLAGS = {
     "near_duplicates": "--near-duplicates",
     "confirm_share": "--confirm-share",
     "preservation": "--preservation",
+    "refused_faults": "--refuse-fault",
 }
 """The options of ``counterpose stress-test`` that take a field's value, or each of its values, as it is."""
 

@@ -8,6 +8,7 @@ LEFT_OUT = {
     "gate-image-text": "an image does not fit its caption",
     "gate-closer": "the image is still closer to the original caption",
     "gate-new-word": "the image is not closer to the new word",
+    "gate-preservation": "more or less changed than was asked for",
     "no-edit": "no edit was proposed",
     "label-in-edit": "the words concern the class",
     "edit-too-similar": "the new words say the same",

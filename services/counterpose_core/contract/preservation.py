@@ -13,7 +13,8 @@ from counterpose_core.types import BlobRef, Estimate
 
 Fault = Literal["reshaped", "moved", "scaled", "drifted", "leaked", "ignored"]
 FAULTS: tuple[Fault, ...] = ("reshaped", "moved", "scaled", "drifted", "leaked", "ignored")
-OF_EDITS: tuple[Fault, ...] = ("reshaped", "moved", "scaled", "ignored")
+FaultOfEdit = Literal["reshaped", "moved", "scaled", "ignored"]
+OF_EDITS: tuple[FaultOfEdit, ...] = ("reshaped", "moved", "scaled", "ignored")
 """What can be told of an edit whose region nobody gave."""
 OF_MOVEMENT: tuple[Fault, ...] = ("reshaped", "moved", "scaled")
 """What may itself cost a classifier its answer, whatever else the edit changed."""

@@ -6,7 +6,7 @@ from counterpose_core.contract.backend_preset import Fraction
 from counterpose_core.contract.base import DISTINCT, Distinct
 from counterpose_core.contract.classifiers import FunctionsAsWritten
 from counterpose_core.contract.interventions import Intervention
-from counterpose_core.contract.preservation import PreservationOf
+from counterpose_core.contract.preservation import OF_EDITS, FaultOfEdit, PreservationOf
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.suite_fit import OutsideSuite
 from counterpose_core.contract.transforms import TransformChoice
@@ -82,6 +82,11 @@ class StressTestCreate(FunctionsAsWritten):
     )
     """Of which edits and controls it is measured whether only the asked change changed: of those that a
     server of others makes (`served`), of `all`, or of `none`. It takes a tenth of a second for each image."""
+    refused_faults: Distinct[list[FaultOfEdit]] = Field(
+        default=[], max_length=len(OF_EDITS), exclude_if=lambda faults: not faults
+    )
+    """Faults for which an edit or a placebo is dropped, so that no figure has it. Then every image is
+    measured, and fails if it cannot be."""
     applied_from: str | None = Field(default=None, min_length=1, max_length=64)
     """Id of the stress test one of whose changes the interventions repeat; the run is listed under it. Null
     for none."""

@@ -108,7 +108,9 @@ class StressTestConfig(ResponseBody):
     def measures_preservation(self) -> bool:
         """Whether it is measured what edits change beside what was asked for."""
         wanted = self.request.preservation
-        return wanted == "all" or (wanted == "served" and self.editing.calls_server)
+        if self.request.refused_faults or wanted == "all":
+            return True
+        return wanted == "served" and self.editing.calls_server
 
     @property
     def groups(self) -> dict[str, str]:

@@ -40,6 +40,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "near_duplicates": 0.999,
     "outside_suite": "continue",
     "preservation": "all",
+    "refused_faults": ["moved", "ignored"],
     "transforms": {"operations": ["rotation", "fog"], "levels": [5, 1], "size": None, "among": "model",
                    "excluded": {"a=6": ["fog", "rotation"], "9": ["fog"]}, "backgrounds": "scenes",
                    "masks": "own", "severity": "adaptive", "severity_loss": 0.2, "least_loss": 0.1},

@@ -225,11 +225,7 @@ def resolve(
     """
     asked, own = create.transforms, suite.transforms
     operations = None if asked is None else resolved(asked, own, suite.segmenter)
-    if create.preservation == "all" and not create.edits_captions:
-        raise InvalidRequest(
-            "preservation is measured of edits, and no image is edited by its caption; leave it out",
-            pointer="/preservation",
-        )
+    _require_measurable(create)
     if operations is not None and not create.edits_captions:
         return StressTestConfig(
             request=create,
@@ -270,6 +266,20 @@ def resolve(
         known_images=suite.known_images,
         policy_words=list(policy_words),
     )
+
+
+def _require_measurable(create: StressTestCreate) -> None:
+    """Refuse wishes about preservation that contradict each other, or the rest of the request."""
+    if create.refused_faults and create.preservation == "none":
+        raise InvalidRequest(
+            "faults are refused, and none is measured; leave preservation out", pointer="/preservation"
+        )
+    if (create.refused_faults or create.preservation == "all") and not create.edits_captions:
+        field = "preservation" if create.preservation == "all" else "refused_faults"
+        raise InvalidRequest(
+            f"preservation is measured of edits, and no image is edited by its caption; leave {field} out",
+            pointer=f"/{field}",
+        )
 
 
 def _require_edits(name: str, preset: EditorPreset, create: StressTestCreate) -> None:

@@ -16,7 +16,7 @@ from counterpose_gateway.methods.stress_test.screen.interventions import (
     apply_interventions,
 )
 from counterpose_gateway.methods.stress_test.screen.lance_r import replace_random_words
-from counterpose_gateway.methods.stress_test.screen.preservation import record_preservation
+from counterpose_gateway.methods.stress_test.screen.preservation import keep_preserved
 from counterpose_gateway.methods.stress_test.screen.proposals import draw_proposals, write_caption
 from counterpose_gateway.methods.stress_test.screen.subject import Subject
 from counterpose_gateway.methods.stress_test.screen.suite_fit import record_fit
@@ -79,7 +79,7 @@ async def _work_through(attempt: OpenItems, config: StressTestConfig) -> None:
     drafts = [*control, *keep(await make_counterfactuals(calls, subject, edits))]
     drafts = keep(await drop_objectionable(calls, drafts, config.objectionable))
     drafts = await record_features(calls, source, drafts)
-    drafts = await record_preservation(calls, subject, drafts)
+    drafts = keep(await keep_preserved(calls, subject, drafts))
     for draft in keep(await predict(calls, subject, drafts, spare=attempt.is_last)):
         await attempt.done(draft.item, draft.result)
 

@@ -19,6 +19,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig, StressTestS
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.stress_test.filters import Choice, Scores, choose, gate, too_similar
 from counterpose_gateway.methods.stress_test.screen.gate import CRITERIA
+from counterpose_gateway.methods.stress_test.screen.preservation import PRESERVATION
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.runs.recorded import recorded_config
@@ -93,7 +94,7 @@ class JudgingAgain:
             return item if found is None else found
         if found.failed is not None:
             return item.model_copy(update={"state": "filtered", "reason": found.failed})
-        if item.state == "done" or item.reason == OBJECTIONABLE:
+        if item.state == "done" or item.reason in (OBJECTIONABLE, PRESERVATION):
             return item
         return "not-classified"
 

@@ -34,6 +34,7 @@ _PASSED = {
     "image-text": "both images fit their captions",
     "closer": "the image is closer to the edited caption than to the original one",
     "objectionable": "the image does not look objectionable",
+    "preservation": "the image has no fault that the run refuses: it is not moved, or not left as it was",
     "safety": "the safety checker flags no image of it",
     "kept": "kept, as a share of all decided edits",
     "lance-r.proposal": "random baseline: a word of the caption could be replaced",

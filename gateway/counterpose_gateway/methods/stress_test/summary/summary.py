@@ -25,6 +25,7 @@ from counterpose_core.statistics.coded import Flags, Ints, in_order
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from counterpose_gateway.methods.stress_test.columns.columns import total
+from counterpose_gateway.methods.stress_test.screen.preservation import PRESERVATION
 from counterpose_gateway.methods.stress_test.summary.class_summary import summarize_classes
 from counterpose_gateway.methods.stress_test.summary.classifier_summary import by_edit_type, summarize_models
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
@@ -187,7 +188,8 @@ def _suite_fit(
 
 def _unused_filters(config: StressTestConfig) -> list[str]:
     """The filters that the run did not apply; they have no yield."""
-    return [OBJECTIONABLE] if config.objectionable is None else []
+    applied = {OBJECTIONABLE: config.objectionable is not None, PRESERVATION: config.request.refused_faults}
+    return [name for name, is_applied in applied.items() if not is_applied]
 
 
 def count_unanswered(columns: ItemColumns) -> list[Unanswered]:

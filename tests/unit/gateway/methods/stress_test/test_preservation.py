@@ -14,10 +14,13 @@ from counterpose_core.contract.preservation import (
     PreservationResponse,
 )
 from counterpose_core.contract.runs import Item
+from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import BackendUnavailable, InvalidRequest, LeaseLost
 from counterpose_gateway.methods.stress_test.columns import columns_of
+from counterpose_gateway.methods.stress_test.screen.preservation import PRESERVATION
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.preservation import summarize_preservation
+from counterpose_gateway.methods.stress_test.thresholds import JudgingAgain
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.services.ports import Services
 from fakes.ports import FakeScorer, fake_services
@@ -187,9 +190,83 @@ async def test_a_lost_lease_ends_the_attempt(monkeypatch: pytest.MonkeyPatch) ->
         await run(fake_services(world, scorer=Absent(world)), world)
 
 
+async def test_a_refused_fault_drops_edits_and_placebos_and_never_the_control() -> None:
+    world = FakeWorld()
+    plan, record = await run(
+        fake_services(world, scorer=Mover(world)), world, preservation="served", refused_faults=["ignored"]
+    )
+    items = items_of(plan, record)
+    by_kind = {(item.kind, item.state, item.reason) for item in items if item.state != "failed"}
+    # A placebo that shows no change is right.
+    assert by_kind == {
+        ("reconstruction", "done", None), ("placebo", "done", None), ("edit", "filtered", PRESERVATION),
+    }  # fmt: skip
+    dropped = record.outcomes[next(item.id for item in items if item.kind == "edit")]
+    assert dropped.detail == "the image is ignored"
+    # Its image, scores and faults can be looked at.
+    assert dropped.result is not None
+    assert dropped.result.preservation is not None
+
+    _, both = await run(fake_services(world, scorer=Mover(world)), world, refused_faults=["moved", "ignored"])
+    assert {each.detail for each in both.outcomes.values() if each.reason == PRESERVATION} == {
+        "the image is moved and ignored", "the image is moved",
+    }  # fmt: skip
+
+
+async def test_a_fault_that_is_not_refused_drops_nothing_and_what_cannot_be_measured_fails() -> None:
+    world = FakeWorld()
+    _, kept = await run(fake_services(world, scorer=Mover(world)), world, refused_faults=["scaled"])
+    assert PRESERVATION not in states(kept)
+    with_absent = fake_services(world, scorer=Absent(world))
+    _, failed = await run(with_absent, world, refused_faults=["scaled"])
+    errors = [each.error for each in failed.outcomes.values() if each.state == "failed"]
+    assert {type(error) for error in errors} == {BackendUnavailable}
+    assert not [each for each in failed.outcomes.values() if each.state == "done"]
+
+
+async def test_the_filter_has_its_yield_where_it_is_applied_and_holds_by_other_thresholds() -> None:
+    world = FakeWorld()
+    services = fake_services(world, scorer=ByTurns(world))
+    asked: dict[str, object] = {"confirm": False, "refused_faults": ["moved"]}
+    sources = [world.source("sled", number) for number in range(4)]
+    config, _ = await planned(sources, services, redraw=None, **asked)
+    plan, record = await stress_test(world, sources, services, None, **asked)
+    items = items_of(plan, record)
+    columns, estimator = columns_of(items), LanceEstimator(3)
+    passed = estimator.yields(columns)["preservation"]
+    edits = [item for item in items if item.kind == "edit"]
+    dropped = [item for item in edits if item.reason == PRESERVATION]
+    assert 0 < len(dropped) < len(edits)
+    assert passed.estimate == pytest.approx(1 - len(dropped) / len(edits))
+    assert "preservation" not in estimator.yields(columns_of([]), unused=[PRESERVATION])
+
+    looser = JudgingAgain(config, Thresholds(direction=-1.0))
+    again = {item.id: item for item in looser.items(items)}
+    assert {again[item.id].reason for item in dropped} == {PRESERVATION}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"preservation": "none", "refused_faults": ["moved"]}, "none is measured; leave preservation out"),
+        (
+            {
+                "preservation": "served", "refused_faults": ["moved"], "max_edits_per_image": 0,
+                "transforms": {"operations": ["rotation"]},
+            },
+            "no image is edited by its caption; leave refused_faults out",
+        ),
+    ],
+)  # fmt: skip
+async def test_wishes_that_contradict_are_refused(asked: dict[str, object], said: str) -> None:
+    world = FakeWorld()
+    with pytest.raises(InvalidRequest, match=said):
+        await planned([world.source("sled", 0)], fake_services(world), redraw=None, **asked)
+
+
 async def test_operations_alone_have_no_preservation() -> None:
     world = FakeWorld()
-    with pytest.raises(InvalidRequest, match="no image is edited by its caption; leave it out"):
+    with pytest.raises(InvalidRequest, match="no image is edited by its caption; leave preservation out"):
         await planned(
             [world.source("sled", 0)], fake_services(world), preservation="all", max_edits_per_image=0,
             transforms={"operations": ["rotation"]},
