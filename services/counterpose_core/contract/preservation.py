@@ -101,6 +101,8 @@ class Preservation(ResponseBody):
     """Whether nothing was to change."""
     faults: list[Fault]
     """What is beyond its limit; of an edit, `drifted` and `leaked` are never told: nobody gave its region."""
+    unmeasured: list[Fault] = []
+    """Faults that cannot be told of this image; `missing` says why."""
     size_ratio: Pair
     """Width and height of the edited image by those of its source."""
     movement: Movement | None = None
@@ -134,9 +136,12 @@ class PreservationRow(ResponseBody):
     left_out: int
     """Number of kept images that were not."""
     shares: dict[Fault, Estimate]
-    """Share of the measured images with each fault, with its interval over source images."""
+    """Share of the images with each fault, of those of which it can be told, with its interval over source
+    images; no share where it can be told of none."""
+    unmeasured: dict[Fault, int] = {}
+    """Number of measured images of which each fault cannot be told, where there are any."""
     any_fault: Estimate
-    """Share of the measured images with at least one of them."""
+    """Share with at least one fault, of the images that have one or of which all can be told."""
     example_items: dict[Fault, list[str]] = {}
     """Ids of items with each fault, at most three."""
 

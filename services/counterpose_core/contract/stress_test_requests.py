@@ -86,7 +86,8 @@ class StressTestCreate(FunctionsAsWritten):
         default=[], max_length=len(OF_EDITS), exclude_if=lambda faults: not faults
     )
     """Faults for which an edit or a placebo is dropped, so that no figure has it. Then every image is
-    measured, and fails if it cannot be."""
+    measured, and fails if the scorer does; one of which a fault cannot be told, such as a movement where
+    nothing has an edge, is kept."""
     applied_from: str | None = Field(default=None, min_length=1, max_length=64)
     """Id of the stress test one of whose changes the interventions repeat; the run is listed under it. Null
     for none."""

@@ -7,6 +7,7 @@ import numpy as np
 from counterpose_core.contract.preservation import (
     OF_CONTROLS,
     OF_EDITS,
+    Fault,
     Movement,
     PlaceChange,
     Preservation,
@@ -43,6 +44,7 @@ def _record(scores: PreservationScores, control: bool) -> Preservation:
     return Preservation(
         control=control,
         faults=[fault for fault in Limits().faults(scores) if fault in named],
+        unmeasured=[fault for fault in _unmeasured(scores) if fault in named],
         size_ratio=scores.size_ratio,
         movement=None
         if moved is None
@@ -54,6 +56,19 @@ def _record(scores: PreservationScores, control: bool) -> Preservation:
         drift_hue=None if drift is None else drift.hue,
         missing=dict(scores.missing),
     )
+
+
+def _unmeasured(scores: PreservationScores) -> list[Fault]:
+    """Return the faults that the scores cannot tell; the form is always known."""
+    absent: dict[Fault, bool] = {
+        "moved": scores.registration is None,
+        "scaled": scores.registration is None,
+        "drifted": scores.drift is None,
+        "leaked": scores.outside is None,
+        # Without a region nothing changed visibly, which is the fault.
+        "ignored": scores.inside is None and scores.missing.get("inside") != "no-region",
+    }
+    return [fault for fault, is_absent in absent.items() if is_absent]
 
 
 def _place(change: Change | None) -> PlaceChange | None:

@@ -65,5 +65,18 @@ def test_of_tiny_images_nothing_is_measured_and_each_score_says_why() -> None:
     assert drawn is None
     assert (record.movement, record.inside, record.region_share) == (None, None, None)
     assert set(record.missing.values()) == {"image-too-small"}
+    assert record.unmeasured == ["moved", "scaled", "ignored"]
     # It may still have another form.
     assert recorded(tiny, np.zeros((20, 80, 3), dtype=np.uint8), control=True)[0].faults == ["reshaped"]
+
+
+def test_a_movement_cannot_be_told_of_an_image_without_an_edge() -> None:
+    flat = np.full((64, 64, 3), 90, dtype=np.uint8)
+    spot = flat.copy()
+    spot[20:40, 20:40] = 200
+    edit, _ = recorded(flat, spot, control=False)
+    assert (edit.faults, edit.unmeasured, edit.movement) == ([], ["moved", "scaled"], None)
+    assert edit.missing["registration"] == "no-texture"
+    assert recorded(textured(1), edited(), control=False)[0].unmeasured == []
+    # A visible change was asked for, and there is none: that is told, not missing.
+    assert recorded(flat, flat, control=False)[0].faults == ["ignored"]

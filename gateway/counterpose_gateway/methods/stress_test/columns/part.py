@@ -223,8 +223,12 @@ def _outside(fit: Mapping[str, Any] | None) -> int:
 
 
 def _faults(record: Mapping[str, Any] | None) -> int:
-    """The faults of an image, a bit each; `NONE` where they were not measured."""
-    return NONE if record is None else sum(1 << FAULTS.index(name) for name in record["faults"])
+    """The faults of an image, a bit each, above them those that cannot be told; `NONE` without a record."""
+    if record is None:
+        return NONE
+    bits = [FAULTS.index(name) for name in record["faults"]]
+    bits += [len(FAULTS) + FAULTS.index(name) for name in record["unmeasured"]]
+    return sum(1 << bit for bit in bits)
 
 
 def _draw_of(item: RecordedItem, result: Mapping[str, Any]) -> str | None:

@@ -17,7 +17,7 @@ from counterpose_core.contract.preservation import (
     PreservationRow,
     PreservationSummary,
 )
-from counterpose_core.statistics.coded import Flags
+from counterpose_core.statistics.coded import Flags, Ints
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.columns.columns import total
@@ -55,6 +55,7 @@ def summarize_preservation(columns: ItemColumns, estimator: LanceEstimator) -> P
 def _answers_lost(columns: ItemColumns, edits: Flags, estimator: LanceEstimator) -> dict[str, AnswersLost]:
     """Hold edits that moved against those without a fault; of either there must be some with an answer."""
     movement = sum(1 << FAULTS.index(fault) for fault in OF_MOVEMENT)
+    # Of an image in "right", every fault can be told.
     groups = {"moved": columns.faults & movement > 0, "right": columns.faults == 0}
     lost = {}
     for name, answers in columns.answers.items():
@@ -78,21 +79,29 @@ def _row(
     faults: tuple[Fault, ...],
     estimator: LanceEstimator,
 ) -> PreservationRow:
-    measured = images & (columns.faults != NONE)
+    measured = np.flatnonzero(images & (columns.faults != NONE))
     bits, units = columns.faults[measured], columns.unit[measured]
-    found = {fault: bits >> FAULTS.index(fault) & 1 == 1 for fault in faults}
-    places = np.flatnonzero(measured)
+    has = {fault: _bit(bits, FAULTS.index(fault)) for fault in faults}
+    told = {fault: ~_bit(bits, len(FAULTS) + FAULTS.index(fault)) for fault in faults}
+    faulty = np.any(list(has.values()), axis=0)
+    decided = faulty | np.all(list(told.values()), axis=0)
     return PreservationRow(
-        measured=total(measured),
-        left_out=total(images) - total(measured),
+        measured=len(measured),
+        left_out=total(images) - len(measured),
         shares={
-            fault: estimator.share_of(f"preservation/{name}/{fault}", units, flags)
-            for fault, flags in found.items()
+            fault: estimator.share_of(f"preservation/{name}/{fault}", units[known], has[fault][known])
+            for fault, known in told.items()
+            if known.any()
         },
-        any_fault=estimator.share_of(f"preservation/{name}", units, bits > 0),
+        unmeasured={fault: total(~known) for fault, known in told.items() if not known.all()},
+        any_fault=estimator.share_of(f"preservation/{name}", units[decided], faulty[decided]),
         example_items={
-            fault: [columns.ids[at] for at in places[flags][:MOST_EXAMPLES].tolist()]
-            for fault, flags in found.items()
+            fault: [columns.ids[at] for at in measured[flags][:MOST_EXAMPLES].tolist()]
+            for fault, flags in has.items()
             if flags.any()
         },
     )
+
+
+def _bit(bits: Ints, place: int) -> Flags:
+    return np.asarray(bits >> place & 1 == 1)

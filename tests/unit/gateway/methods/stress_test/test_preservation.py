@@ -134,6 +134,35 @@ class ByTurns(FakeScorer):
         return super().preserved(item).model_copy(update={"faults": faults})
 
 
+class Edgeless(ByTurns):
+    """Cannot tell a movement of the images that it does not call moved."""
+
+    def preserved(self, item: PreservationItem) -> Preservation:
+        """Told by turns."""
+        measured = super().preserved(item)
+        unmeasured: list[Fault] = [] if measured.faults == ["moved"] else ["moved", "scaled"]
+        return measured.model_copy(update={"unmeasured": unmeasured})
+
+
+async def test_images_of_which_a_fault_cannot_be_told_are_in_no_share_of_it() -> None:
+    world = FakeWorld()
+    plan, record = await run(fake_services(world, scorer=Edgeless(world)), world)
+    items = items_of(plan, record)
+    found = summarize_preservation(columns_of(items), LanceEstimator(3))
+    assert found is not None
+    edits = found.rows["edit"]
+    kept = [item.result.preservation for item in items if item.kind == "edit" and item.result]
+    moved, ignored = (
+        sum(each is not None and fault in each.faults for each in kept) for fault in ("moved", "ignored")
+    )
+    assert (edits.shares["moved"].estimate, edits.shares["moved"].n) == (1.0, moved)
+    assert edits.unmeasured == {"moved": len(kept) - moved, "scaled": len(kept) - moved}
+    assert edits.shares["ignored"].n == edits.shares["reshaped"].n == len(kept)
+    # Of the others nobody knows whether they have any.
+    assert (edits.any_fault.estimate, edits.any_fault.n) == (1.0, moved + ignored)
+    assert found.answers_lost == {}
+
+
 async def test_edits_that_moved_are_held_against_those_that_did_not() -> None:
     world = FakeWorld()
     plan, record = await run(fake_services(world, scorer=ByTurns(world)), world)
