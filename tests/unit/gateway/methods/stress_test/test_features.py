@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterator
 
@@ -19,6 +18,7 @@ from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.screen import features as records
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.services.ports import Services
+from fakes.log_listener import LogListener, listening
 from fakes.ports import FakePerturber, FakeScorer, fake_services
 from fakes.recorder import FakeRecorder
 from fakes.runs import outcome, states, stress_test
@@ -87,26 +87,13 @@ class _Mute(FakePerturber):
         raise NotFound("no such address")
 
 
-class _Listener(logging.Handler):
-    """Unit tests run without pytest's own log handlers: those cost more than the tests."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.said = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.said += record.getMessage()
-
-
 @pytest.fixture
-def listener() -> Iterator[_Listener]:
-    listener, logger = _Listener(), logging.getLogger(records.__name__)
-    logger.addHandler(listener)
-    yield listener
-    logger.removeHandler(listener)
+def listener() -> Iterator[LogListener]:
+    with listening(records.__name__) as listener:
+        yield listener
 
 
-async def test_failed_feature_calls_leave_items_done_with_a_note(listener: _Listener) -> None:
+async def test_failed_feature_calls_leave_items_done_with_a_note(listener: LogListener) -> None:
     world = FakeWorld()
     found = await run(world, fake_services(world, scorer=_NoImages(world), perturber=_Mute()))
     assert states(found[1]) == {"done": 7}

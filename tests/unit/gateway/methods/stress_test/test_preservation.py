@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
 from counterpose_core.contract.preservation import (
@@ -17,12 +15,14 @@ from counterpose_core.contract.runs import Item
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import BackendUnavailable, InvalidRequest, LeaseLost
 from counterpose_gateway.methods.stress_test.columns import columns_of
+from counterpose_gateway.methods.stress_test.screen import preservation
 from counterpose_gateway.methods.stress_test.screen.preservation import PRESERVATION
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.preservation import summarize_preservation
 from counterpose_gateway.methods.stress_test.thresholds import JudgingAgain
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.services.ports import Services
+from fakes.log_listener import listening
 from fakes.ports import FakeScorer, fake_services
 from fakes.recorder import FakeRecorder
 from fakes.runs import planned, states, stress_test
@@ -200,11 +200,11 @@ async def test_without_a_measurement_there_is_no_figure() -> None:
     assert summarize_preservation(columns_of(items_of(plan, record)), LanceEstimator(3)) is None
 
 
-async def test_a_scorer_that_fails_costs_the_record_and_no_image(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_scorer_that_fails_costs_the_record_and_no_image() -> None:
     world = FakeWorld()
-    with caplog.at_level(logging.WARNING):
+    with listening(preservation.__name__) as listener:
         plan, record = await run(fake_services(world, scorer=Absent(world)), world)
-    assert "the preservation of" in caplog.text
+    assert "the preservation of" in listener.said
     items = items_of(plan, record)
     assert {item.state for item in items} <= {"done", "filtered"}
     found = [item.result for item in items if item.kind == "edit" and item.result]
