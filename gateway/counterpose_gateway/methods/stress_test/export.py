@@ -149,10 +149,15 @@ def _scores(result: ItemResult) -> dict[str, float | None]:
 
 
 def _of_preservation(preserved: Preservation) -> dict[str, float | None]:
-    """Every fault that can be told, 1 where the image has it, and the measures behind them."""
+    """Every fault, 1 where the image has it, None where it cannot be told, and the measures behind them."""
     moved, inside, outside = preserved.movement, preserved.inside, preserved.outside
     return {
-        **{f"preservation {fault}": float(fault in preserved.faults) for fault in OF_EDITS},
+        **{
+            f"preservation {fault}": None
+            if fault in preserved.unmeasured
+            else float(fault in preserved.faults)
+            for fault in OF_EDITS
+        },
         "preservation shift": None if moved is None else max(map(abs, moved.shift)),
         "preservation scale": None if moved is None else max(abs(axis - 1.0) for axis in moved.scale),
         "preservation region_share": preserved.region_share,

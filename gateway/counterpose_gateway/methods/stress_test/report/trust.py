@@ -70,8 +70,10 @@ def trust(summary: StressTestSummary) -> Trust:
 def _preserved(found: PreservationSummary) -> tuple[str, bool]:
     """The fault that is shown to be the commonest, and whether it may be as rare as a right editor's."""
     worst = max(found.worst.items(), key=lambda row: row[1][1].low or 0.0, default=None)
+    if not any("moved" in row.shares for row in found.rows.values()):
+        return "whether images moved cannot be told", False
     if worst is None:
-        return "no image moved, or changed more than it was to", True
+        return "no image was seen to move, or to change more than it was to", True
     name, (fault, share) = worst
     told = f"{percent(share.estimate or 0.0)} of the {IMAGES.get(name, name)} {MEANINGS[fault]}"
     return told, (share.low or 0.0) <= MOST_FAULTY

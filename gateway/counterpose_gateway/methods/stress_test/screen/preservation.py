@@ -26,8 +26,8 @@ async def keep_preserved(
     """Record what each draft changed, and drop those with a fault that the run refuses.
 
     The control stays, whatever its faults: nothing else tells what the editor does by itself. Where no fault
-    is refused, a measurement that fails costs the record alone; else an image that could not be measured
-    fails.
+    is refused, a scorer that fails costs the record alone; else the image fails. An image of which a fault
+    cannot be told is kept.
     """
     if not subject.config.measures_preservation:
         return list(drafts), Drops()
@@ -52,7 +52,7 @@ async def _judged(calls: Calls, subject: Subject, drafts: Sequence[Draft], drops
                 if not faults or _is_control(draft):
                     kept.append(made)
                 else:
-                    detail = f"the image is {' and '.join(faults)}"
+                    detail = f"the run refuses these faults of the image: {', '.join(faults)}"
                     drops.filtered(draft.item, PRESERVATION, detail, made.result)
     return kept
 

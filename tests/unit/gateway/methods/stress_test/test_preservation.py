@@ -10,11 +10,16 @@ from counterpose_core.contract.preservation import (
     PreservationItem,
     PreservationRequest,
     PreservationResponse,
+    PreservationRow,
+    PreservationSummary,
 )
 from counterpose_core.contract.runs import Item
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import BackendUnavailable, InvalidRequest, LeaseLost
+from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.columns import columns_of
+from counterpose_gateway.methods.stress_test.export import _of_preservation
+from counterpose_gateway.methods.stress_test.report.trust import _preserved
 from counterpose_gateway.methods.stress_test.screen import preservation
 from counterpose_gateway.methods.stress_test.screen.preservation import PRESERVATION
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
@@ -144,6 +149,24 @@ class Edgeless(ByTurns):
         return measured.model_copy(update={"unmeasured": unmeasured})
 
 
+def test_an_export_says_nothing_of_a_fault_that_cannot_be_told() -> None:
+    record = Preservation(faults=["ignored"], unmeasured=["moved", "scaled"], size_ratio=(1.0, 1.0))
+    scores = _of_preservation(record)
+    told = [scores[f"preservation {fault}"] for fault in ("reshaped", "moved", "scaled", "ignored")]
+    assert told == [0.0, None, None, 1.0]
+
+
+def test_controls_are_not_in_order_where_no_movement_can_be_told() -> None:
+    some = Estimate(estimate=0.0, low=0.0, high=0.1, n=40)
+    row = PreservationRow(measured=40, left_out=0, shares={"reshaped": some}, any_fault=some)
+    assert _preserved(PreservationSummary(rows={"edit": row})) == (
+        "whether images moved cannot be told",
+        False,
+    )
+    row = row.model_copy(update={"shares": {"reshaped": some, "moved": some}})
+    assert _preserved(PreservationSummary(rows={"edit": row}))[1]
+
+
 async def test_images_of_which_a_fault_cannot_be_told_are_in_no_share_of_it() -> None:
     world = FakeWorld()
     plan, record = await run(fake_services(world, scorer=Edgeless(world)), world)
@@ -231,14 +254,15 @@ async def test_a_refused_fault_drops_edits_and_placebos_and_never_the_control() 
         ("reconstruction", "done", None), ("placebo", "done", None), ("edit", "filtered", PRESERVATION),
     }  # fmt: skip
     dropped = record.outcomes[next(item.id for item in items if item.kind == "edit")]
-    assert dropped.detail == "the image is ignored"
+    assert dropped.detail == "the run refuses these faults of the image: ignored"
     # Its image, scores and faults can be looked at.
     assert dropped.result is not None
     assert dropped.result.preservation is not None
 
     _, both = await run(fake_services(world, scorer=Mover(world)), world, refused_faults=["moved", "ignored"])
     assert {each.detail for each in both.outcomes.values() if each.reason == PRESERVATION} == {
-        "the image is moved and ignored", "the image is moved",
+        "the run refuses these faults of the image: moved, ignored",
+        "the run refuses these faults of the image: moved",
     }  # fmt: skip
 
 
