@@ -35,7 +35,7 @@ MEANINGS: Mapping[Fault, str] = MappingProxyType(
 
 IMAGES: Mapping[str, str] = MappingProxyType(
     {
-        "control": "images in which nothing was to change",
+        "control": "controls",
         "placebo": "placebos",
         "edit": "edits",
         "lance-r": "edits of a random word",

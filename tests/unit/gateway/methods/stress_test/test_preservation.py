@@ -123,9 +123,7 @@ async def test_rows_have_shares_with_intervals_and_examples_of_each_fault() -> N
     assert "leaked" not in edits.shares
     assert "ignored" not in found.rows["placebo"].shares
     assert found.lines[0].startswith("100.0 % (95 % interval ")
-    assert found.lines[0].endswith(
-        " of the images in which nothing was to change are shifted by more than 1 % of a side (n=4)."
-    )
+    assert found.lines[0].endswith(" of the controls are shifted by more than 1 % of a side (n=4).")
 
 
 class ByTurns(FakeScorer):
