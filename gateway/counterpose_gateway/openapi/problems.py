@@ -69,7 +69,7 @@ OWN: Mapping[str, str] = {
         for each in METHODS.values()
     },
     f"POST {RUN}/cancel": "run-not-cancellable",
-    f"POST {RUN}/resume": "quota-exceeded run-not-resumable",
+    f"POST {RUN}/resume": "budget-spent quota-exceeded run-not-resumable",
     f"DELETE {RUN}": "run-not-deletable",
     f"GET {RUN}/export": "dataset-empty storage-full",
     f"POST {RUN}/register": f"{OF_STORE} dataset-empty quota-exceeded",

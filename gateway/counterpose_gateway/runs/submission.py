@@ -16,6 +16,7 @@ from counterpose_core.blobs import digest
 from counterpose_core.contract.classifiers import FunctionsOfCaller
 from counterpose_core.contract.datasets import Dataset
 from counterpose_core.contract.runs import Run, RunResume
+from counterpose_core.contract.spending import SpendsWithin
 from counterpose_core.errors import (
     ClassMapMismatch,
     CounterposeError,
@@ -32,6 +33,7 @@ from counterpose_core.tracing import TRACE
 from counterpose_core.types import RunKind
 from counterpose_gateway.records.items import LeasedStage, Plan
 from counterpose_gateway.records.pace import Pace
+from counterpose_gateway.records.spending import Allotment
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.large_plans import STORED_AT_CREATION, store_plan
 from counterpose_gateway.runs.method import CreateT, Method
@@ -107,13 +109,16 @@ async def submit_planned(
 
     Raises:
         IdempotencyConflict: the key was used with another body.
-        RequestError: the method cannot plan it.
+        PriceMissing: it has a budget in US dollars, and a model that is called has no price.
+        RequestError: the method cannot plan it, or its budget bounds nothing.
     """
     # Looked up before planning: a repeated request must not depend on services that are down by now.
     seal = fingerprint(request)
     known = None if key is None else await asyncio.to_thread(context.ledger.runs.for_key, key, seal)
     if known is not None:
         return await asyncio.to_thread(context.ledger.runs.get, known)
+    limits = request.spending if isinstance(request, SpendsWithin) else None
+    spending = None if limits is None else Allotment.required(limits, context.suite)
     made = await plan()
     staged = made.staged and method.next_stage is not None
     create = partial(
@@ -127,6 +132,7 @@ async def submit_planned(
         parent=made.parent,
         functions=functions,
         trace=TRACE.get(),
+        spending=spending,
     )
     return await asyncio.to_thread(_store, made, method.kind, create, context.ledger)
 

@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 
 from counterpose_core.contract.base import Problem
+from counterpose_core.contract.spending import LargerLimits
 from counterpose_core.errors import CounterposeError, RunNotCancellable, RunNotDeletable, RunNotResumable
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import access
@@ -35,6 +36,7 @@ from counterpose_gateway.ledger.runs import turns
 from counterpose_gateway.ledger.runs.transitions import change, end, move
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.records.pace import in_chunks, never
+from counterpose_gateway.records.spending import Allotment
 
 CANCELLED_AT_ONCE = 1_000
 """Open items up to which a run is cancelled in one transaction."""
@@ -145,7 +147,9 @@ _AWAKENED = {
 }  # fmt: skip
 
 
-def resume(session: Session, run_id: str, functions: Mapping[str, str] | None) -> None:
+def resume(
+    session: Session, run_id: str, functions: Mapping[str, str] | None, budget: LargerLimits | None = None
+) -> None:
     """Let a run go on as `Runs.resume` says."""
     with session.writing() as connection:
         run = rows.locked_run(connection, run_id)
@@ -156,8 +160,16 @@ def resume(session: Session, run_id: str, functions: Mapping[str, str] | None) -
             allowance = access.allowance(connection, run["tenant"], session.clock())
             if (refusal := allowance.refusal()) is not None:
                 raise refusal
+            if run["spending"] is not None or budget is not None:
+                _raise_limits(connection, run, budget)
             _begin(connection, run, now=session.clock())
     resume_rest(session, run_id)
+
+
+def _raise_limits(connection: Connection, run: RowMapping, budget: LargerLimits | None) -> None:
+    allotment = Allotment.model_validate(run["spending"] or {}).raised(budget, run["id"])
+    raised = {"spending": allotment.model_dump(mode="json")}
+    connection.execute(update(schema.runs).where(_runs.id == run["id"]).values(raised))
 
 
 def _begin(connection: Connection, run: RowMapping, *, now: float) -> None:
@@ -257,7 +269,7 @@ DELETED_AT_ONCE = 1_000
 
 _PLACES: Sequence[tuple[Column[Any], int | str]] = (
     (schema.items.c.ordinal, -1), (schema.events.c.id, -1), (schema.shift_decisions.c.id, -1),
-    (schema.deliveries.c.id, -1), (schema.blob_uses.c.ref, ""),
+    (schema.deliveries.c.id, -1), (schema.blob_uses.c.ref, ""), (schema.spending.c.call, ""),
 )  # fmt: skip
 """The column by which each table's rows of a run are indexed, and a place before the first."""
 
