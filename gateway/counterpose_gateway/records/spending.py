@@ -37,7 +37,7 @@ class Allotment(BaseModel, frozen=True):
 
     @classmethod
     def of(cls, limits: SpendingLimits, suite: Suite) -> Self:
-        """Find the price of each service that calls a server: of its model and host, or of the model alone."""
+        """Find the price of each service that calls a server: by model and host, or by the model alone."""
         prices, unpriced, used = dict[str, Price](), set[str](), set[str]()
         for service, (model, host) in called_models(suite).items():
             full = f"{model} at {host}"

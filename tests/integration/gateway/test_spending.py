@@ -9,14 +9,9 @@ from typing import Any
 
 import pytest
 
-from counterpose_core.contract.spending import LargerLimits, Price, SpendingLimits, Spent
-from counterpose_core.errors import BudgetSpent
-from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.records.spending import Allotment
 from fakes.gateway import FakeGateway
 from fakes.images_gateway import accounted, images_gateway
 from fakes.images_server import ImagesServer
-from fakes.ledgers import config, create_run, planned_items
 from fakes.page_runs import BODY
 
 PRICE = {"usd_per_image": 0.02, "usd_per_million_output_tokens": 10.0}
@@ -61,5 +56,4 @@ async def test_a_run_stops_at_its_budget_keeps_what_it_has_and_goes_on_with_a_la
     assert len(server.asked) <= 20
     summary = (await gateway.http.get(f"{run}/summary")).json()
     assert summary["spending"] is not None
-    print(summary["spending"], ended["problem"], summary["counts"], summary["failed_codes"])
     assert summary["spending"]["services"]["editor"]["images"] == len(server.asked)

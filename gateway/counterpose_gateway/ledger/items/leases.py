@@ -23,11 +23,11 @@ from counterpose_gateway.ledger import access
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs import turns
 from counterpose_gateway.ledger.runs.changes import stop
+from counterpose_gateway.ledger.runs.limits import limits_of
 from counterpose_gateway.ledger.runs.transitions import Step, move_by, record
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
 from counterpose_gateway.records.measurements import LEASE_LOST, Attempt
-from counterpose_gateway.records.spending import Allotment
 
 AWAKENED_AT_ONCE = 100
 """Idle runs that become runs to serve in one transaction, which locks their rows."""
@@ -264,8 +264,8 @@ def _leases_of(
     allowance = access.allowance(connection, run["tenant"], session.clock())
     if (refusal := allowance.refusal()) is not None:
         return _hold(session, connection, run, refusal)
-    if run["spending"] is not None and (stopped := Allotment.model_validate(run["spending"])).stopped:
-        return _hold(session, connection, run, BudgetSpent(f"{stopped.says}; resume it with a larger one"))
+    if (spent := _spent_budget(connection, run)) is not None:
+        return _hold(session, connection, run, spent)
     now, groups, lost = session.lease_time(), list[LeasedGroup](), list[Attempt]()
     found = earliest_item(connection, run)
     while found is not None and found["due_at"] <= now and len(groups) < most:
@@ -285,6 +285,16 @@ def _leases_of(
         _fail_exhausted(session, connection, run, found["item_group"], now)
     totals.add(connection, run["id"], attempts=lost)
     return groups
+
+
+def _spent_budget(connection: Connection, run: RowMapping) -> BudgetSpent | None:
+    # Few runs have one, and the others are leased without a further query.
+    if not (run["config"].get("request") or {}).get("spending"):
+        return None
+    limits = limits_of(connection, run["id"])
+    if limits is None or not limits.stopped:
+        return None
+    return BudgetSpent(f"{limits.says}; resume it with a larger one")
 
 
 def _hold(

@@ -33,6 +33,7 @@ from counterpose_gateway.ledger import access
 from counterpose_gateway.ledger.blobs import digests_in, loosen
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs import turns
+from counterpose_gateway.ledger.runs.limits import limits_of, write_limits
 from counterpose_gateway.ledger.runs.transitions import change, end, move
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.records.pace import in_chunks, never
@@ -160,16 +161,11 @@ def resume(
             allowance = access.allowance(connection, run["tenant"], session.clock())
             if (refusal := allowance.refusal()) is not None:
                 raise refusal
-            if run["spending"] is not None or budget is not None:
-                _raise_limits(connection, run, budget)
+            limits = limits_of(connection, run_id)
+            if limits is not None or budget is not None:
+                write_limits(connection, run_id, (limits or Allotment()).raised(budget, run_id))
             _begin(connection, run, now=session.clock())
     resume_rest(session, run_id)
-
-
-def _raise_limits(connection: Connection, run: RowMapping, budget: LargerLimits | None) -> None:
-    allotment = Allotment.model_validate(run["spending"] or {}).raised(budget, run["id"])
-    raised = {"spending": allotment.model_dump(mode="json")}
-    connection.execute(update(schema.runs).where(_runs.id == run["id"]).values(raised))
 
 
 def _begin(connection: Connection, run: RowMapping, *, now: float) -> None:
@@ -270,6 +266,7 @@ DELETED_AT_ONCE = 1_000
 _PLACES: Sequence[tuple[Column[Any], int | str]] = (
     (schema.items.c.ordinal, -1), (schema.events.c.id, -1), (schema.shift_decisions.c.id, -1),
     (schema.deliveries.c.id, -1), (schema.blob_uses.c.ref, ""), (schema.spending.c.call, ""),
+    (schema.spending_limits.c.run_id, ""),
 )  # fmt: skip
 """The column by which each table's rows of a run are indexed, and a place before the first."""
 

@@ -85,7 +85,6 @@ class Runs:
         row = transitions.new_run(self._session, run_id, len(items), staged) | {
             "kind": kind, "dataset": dataset, "config": config, "fingerprint": fingerprint,
             "parent": parent, "trace": trace, "tenant": self._session.tenant or DEFAULT_TENANT,
-            "spending": None if spending is None else spending.model_dump(mode="json"),
         }  # fmt: skip
         if idempotency_key is not None:
             row["idempotency_key"] = rows.request_key(self._session.tenant, idempotency_key)
@@ -94,7 +93,7 @@ class Runs:
         # Made before the transaction: the lock is held for the writing alone.
         planned = transitions.new_items(run_id, items)
         try:
-            return transitions.write_run(self._session, row, planned, functions)
+            return transitions.write_run(self._session, row, planned, functions, spending)
         except IntegrityError:
             # Two calls with one key raced; the unique column accepted one of them, whose run is the answer.
             known = None if idempotency_key is None else self.for_key(idempotency_key, fingerprint)

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select
 from counterpose_core.contract.spending import Spending, Spent, summed, usd_of
 from counterpose_core.errors import BudgetSpent
 from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.runs.limits import limits_of, write_limits
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.spending import Allotment
 
@@ -39,15 +40,11 @@ class SpendingRows:
             NotFound: the run does not exist.
         """
         with self._session.writing() as connection:
-            run = rows.locked_counters(connection, run_id)
-            if run["spending"] is not None:
-                allotment = Allotment.model_validate(run["spending"])
+            rows.locked_counters(connection, run_id)
+            if (limits := limits_of(connection, run_id)) is not None:
                 spent, _ = _account(connection, run_id)
-                refusal = allotment.refusal(spent, service, most)
-                if refusal is not None:
-                    stopped = allotment.model_copy(update={"stopped": True}).model_dump(mode="json")
-                    mine = schema.runs.c.id == run_id
-                    connection.execute(update(schema.runs).where(mine).values(spending=stopped))
+                if (refusal := limits.refusal(spent, service, most)) is not None:
+                    write_limits(connection, run_id, limits.model_copy(update={"stopped": True}))
                     return refusal
             _add(connection, run_id, call, service, most)
         return None
@@ -74,20 +71,18 @@ class SpendingRows:
         with self._session.reading() as connection:
             run = rows.run_row(connection, run_id)
             spent, open_calls = _account(connection, run_id)
-            if not spent and run["spending"] is None:
+            limits = limits_of(connection, run_id)
+            if not spent and limits is None:
                 return None
-            allotment = Allotment.model_validate(run["spending"] or {})
-            stopped = None
-            if allotment.stopped:
-                stopped = f"{allotment.says}; {_left(connection, run_id, run['kind'])}"
-        priced = bool(allotment.prices)
+            limits = limits or Allotment()
+            left = _left(connection, run_id, run["kind"]) if limits.stopped else ""
         return Spending(
             services=spent,
             unanswered=open_calls,
-            usd=usd_of(spent, allotment.prices) if priced else None,
-            unpriced=allotment.unpriced,
-            unused_prices=allotment.unused,
-            stopped=stopped,
+            usd=usd_of(spent, limits.prices) if limits.prices else None,
+            unpriced=limits.unpriced,
+            unused_prices=limits.unused,
+            stopped=f"{limits.says}; {left}" if limits.stopped else None,
         )
 
 

@@ -39,6 +39,7 @@ from counterpose_gateway.ledger.tables.tenants import (
     loose_digests,
     process_counts,
     spending,
+    spending_limits,
     tenant_quotas,
     tenant_usage,
     webhooks,
@@ -49,7 +50,8 @@ from counterpose_gateway.records.tenants import DEFAULT_TENANT
 __all__ = [
     "PENDING_DELIVERIES", "access_keys", "access_log", "blob_uses", "deliveries", "idempotency_keys",
     "kept_blobs", "kept_bytes", "lease_readings", "ledger_identity", "loose_digests", "metadata",
-    "process_counts", "spending", "tenant_quotas", "tenant_usage", "webhooks", "worker_readings",
+    "process_counts", "spending", "spending_limits", "tenant_quotas", "tenant_usage", "webhooks",
+    "worker_readings",
 ]  # fmt: skip
 
 GROUPED_SOURCES = text('"group" IS NOT NULL')
@@ -225,7 +227,6 @@ runs = Table(
     Column("idle_until", Float),
     Column("plan_sources", JSON(none_as_null=True)),
     Column("trace", Line(64)),
-    Column("spending", JSON(none_as_null=True)),
     Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
     Index("runs_newest", "created_at", "id"),
     Index("runs_newest_of_tenant", "tenant", "created_at", "id"),
@@ -253,8 +254,6 @@ the run is ready before; None if one may be ready now, or if the run has no open
 from, and how many of its sources the plan is made of: those added since have the larger ordinals.
 
 ``trace``: the ``traceparent`` of the request that made the run, if that was traced.
-
-``spending``: how much it may ask servers of others for, at which prices (`records.spending.Allotment`).
 """
 
 items = Table(

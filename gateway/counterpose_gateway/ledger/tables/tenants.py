@@ -130,6 +130,14 @@ spending = Table(
 most that it may cost, or the sum of a service's answered ones, whose ``call`` is the service's name.
 """
 
+spending_limits = Table(
+    "spending_limits",
+    metadata,
+    Column("run_id", Line(64), primary_key=True),
+    Column("limits", JSON, nullable=False),
+)
+"""How much a run may ask servers of others for, at which prices (`records.spending.Allotment`)."""
+
 deliveries = Table(
     "webhook_deliveries",
     metadata,

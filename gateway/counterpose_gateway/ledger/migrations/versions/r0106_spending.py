@@ -23,10 +23,14 @@ def upgrade() -> None:
         *(sa.Column(name, sa.BigInteger, nullable=False) for name in numbers),
         sqlite_with_rowid=False,
     )
-    op.add_column("runs", sa.Column("spending", sa.JSON))
+    op.create_table(
+        "spending_limits",
+        sa.Column("run_id", sa.String(64), primary_key=True),
+        sa.Column("limits", sa.JSON, nullable=False),
+    )
 
 
 def downgrade() -> None:
     """Drop both: what runs asked for is lost, and none stops at a limit."""
-    op.drop_column("runs", "spending")
+    op.drop_table("spending_limits")
     op.drop_table("spending")
