@@ -87,7 +87,9 @@ def accounted(gateway: FakeGateway, url: str, ledger: Ledger | None = None) -> S
 
     async def tell(request: httpx.Request) -> httpx.Response:
         METER.set(meter := Meter())
-        answer = await handle(request)
+        answering = handle(request)
+        assert not isinstance(answering, httpx.Response)
+        answer = await answering
         answer.headers[SPENT_HEADER] = meter.spent.model_dump_json()
         return answer
 

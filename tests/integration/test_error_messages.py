@@ -20,6 +20,7 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
 from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
 from counterpose_core.contract.classifiers import DescribeRequest
+from counterpose_core.contract.spending import SpendingLimits, Spent
 from counterpose_core.contract.suite_fit import KnownImages
 from counterpose_core.editing.attention_control import PromptToPrompt
 from counterpose_core.errors import CounterposeError, error_classes
@@ -30,6 +31,7 @@ from counterpose_core.text.plain_text import check_caption
 from counterpose_gateway.http import edge
 from counterpose_gateway.images.intake import checked_classes, register_folder
 from counterpose_gateway.imports.storage import Storage
+from counterpose_gateway.records.spending import Allotment
 from counterpose_gateway.services.clients import services_of
 from counterpose_http import ProblemMiddleware
 from counterpose_services.batching.outcomes import settle
@@ -43,6 +45,7 @@ from fakes.bad_files import gif_of, saved
 from fakes.connections import connected, raw_refusal
 from fakes.damaged_ledgers import damaged_ledger, other_ledger
 from fakes.gateway import fake_gateway
+from fakes.images_gateway import images_suite
 from fakes.ledgers import create_run, finish_all, lease, new_ledger
 from fakes.ledgers import done as good
 from fakes.problems import raise_problem
@@ -191,6 +194,18 @@ async def kept_run(folder: Path) -> None:
     ledger.runs.delete(create_run(ledger))
 
 
+async def spent_budget(folder: Path) -> None:
+    limits = Allotment(images=2)
+    reserved = limits.refusal({"editor": Spent(images=2)}, "editor", Spent(images=1))
+    assert reserved is not None
+    raise reserved
+
+
+async def missing_price(folder: Path) -> None:
+    suite = images_suite("https://images.example/v1")
+    Allotment.required(SpendingLimits(usd=1.0), suite)
+
+
 def on_ended_run(verb: str) -> Provoke:
     async def provoke(folder: Path) -> None:
         ledger = new_ledger(folder)
@@ -299,6 +314,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
         from_captioner(httpx.Response(200, json={"outcomes": [], "model": {"id": "m", "revision": "0"}})),
         "0 outcomes for 1 items", "check that it runs the gateway's version",
     ),
+    "budget-spent": (spent_budget, "2 images", "resume it with a larger one"),
     "cancelled": (departed_client, "'/v1/edit'", "send the request again"),
     "class-map-mismatch": (confusable_classes, "'Bus' and 'bus'", "rename one"),
     "cluster-refused": (refused_token, "'cluster'", "COUNTERPOSE_CLUSTER_TOKEN_FILES"),
@@ -344,6 +360,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
         "4000 bytes", "send it in parts",
     ),
     "policy-refused": (refused_word, "'gore'", "say it otherwise"),
+    "price-missing": (missing_price, "'editor-1 at images.example'", "add it to the prices"),
     "prompt-too-long": (long_caption, "'bus bus", "shorten it"),
     "quota-exceeded": (
         through_gateway("POST", ROOT, json=BODY, settings={"max_items_per_run": 2}),

@@ -49,6 +49,10 @@ class Spent(ResponseBody):
     def __add__(self, other: Spent) -> Spent:
         return Spent.model_validate({name: own + getattr(other, name) for name, own in self})
 
+    def times(self, n: int) -> Spent:
+        """Return ``n`` times as much."""
+        return Spent.model_validate({name: n * own for name, own in self})
+
     def usd(self, price: Price | None) -> float:
         """What this costs in US dollars."""
         if price is None:
