@@ -17,11 +17,9 @@ from counterpose_core.contract.spending import SPENT_HEADER
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
 from counterpose_core.preservation.record import recorded
 from counterpose_core.suite import EditorSuite, Suite
-from counterpose_gateway.ledger import Ledger
-from counterpose_gateway.services.accounts import Accounted
+from counterpose_gateway.services.accounts import Accounted, Accounts
 from counterpose_gateway.services.clients import services_of
 from counterpose_gateway.services.ports import Services
-from counterpose_gateway.worker.spending import LedgerAccounts
 from counterpose_services.editor.deployment import EditorDeployment
 from counterpose_services.editor.images_api import ImagesApi
 from counterpose_services.openai_api.metering import METER, Meter
@@ -81,9 +79,9 @@ def images_suite(url: str) -> Suite:
     return fake_suite().model_copy(update={"editor_part": editor})
 
 
-def accounted(gateway: FakeGateway, url: str, ledger: Ledger | None = None) -> Services:
-    """The gateway's services over HTTP, which tell what they asked others for, and who keeps the account."""
-    handle = served(gateway.services)
+def accounted(services: Services, accounts: Accounts, suite: Suite) -> Services:
+    """The services over HTTP, which tell what they asked others for, and who keeps the account."""
+    handle = served(services)
 
     async def tell(request: httpx.Request) -> httpx.Response:
         METER.set(meter := Meter())
@@ -93,8 +91,7 @@ def accounted(gateway: FakeGateway, url: str, ledger: Ledger | None = None) -> S
         answer.headers[SPENT_HEADER] = meter.spent.model_dump_json()
         return answer
 
-    accounts = Accounted(LedgerAccounts(ledger or gateway.ledger), images_suite(url))
-    return services_of(caller_over(tell, accounted=accounts))
+    return services_of(caller_over(tell, accounted=Accounted(accounts, suite)))
 
 
 @asynccontextmanager
