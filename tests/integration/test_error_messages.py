@@ -20,7 +20,6 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
 from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
 from counterpose_core.contract.classifiers import DescribeRequest
-from counterpose_core.contract.spending import SpendingLimits, Spent
 from counterpose_core.contract.suite_fit import KnownImages
 from counterpose_core.editing.attention_control import PromptToPrompt
 from counterpose_core.errors import CounterposeError, error_classes
@@ -31,7 +30,6 @@ from counterpose_core.text.plain_text import check_caption
 from counterpose_gateway.http import edge
 from counterpose_gateway.images.intake import checked_classes, register_folder
 from counterpose_gateway.imports.storage import Storage
-from counterpose_gateway.records.spending import Allotment
 from counterpose_gateway.services.clients import services_of
 from counterpose_http import ProblemMiddleware
 from counterpose_services.batching.outcomes import settle
@@ -42,10 +40,10 @@ from counterpose_services.http import RequestGuard, answer_while_connected
 from counterpose_services.models.model_folder import require_readable
 from counterpose_services.settings import ServiceSettings
 from fakes.bad_files import gif_of, saved
+from fakes.budgets import missing_price, spent_budget
 from fakes.connections import connected, raw_refusal
 from fakes.damaged_ledgers import damaged_ledger, other_ledger
 from fakes.gateway import fake_gateway
-from fakes.images_gateway import images_suite
 from fakes.ledgers import create_run, finish_all, lease, new_ledger
 from fakes.ledgers import done as good
 from fakes.problems import raise_problem
@@ -192,18 +190,6 @@ async def foreign_images(folder: Path) -> None:
 async def kept_run(folder: Path) -> None:
     ledger = new_ledger(folder)
     ledger.runs.delete(create_run(ledger))
-
-
-async def spent_budget(folder: Path) -> None:
-    limits = Allotment(images=2)
-    reserved = limits.refusal({"editor": Spent(images=2)}, "editor", Spent(images=1))
-    assert reserved is not None
-    raise reserved
-
-
-async def missing_price(folder: Path) -> None:
-    suite = images_suite("https://images.example/v1")
-    Allotment.required(SpendingLimits(usd=1.0), suite)
 
 
 def on_ended_run(verb: str) -> Provoke:

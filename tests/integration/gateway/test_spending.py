@@ -110,7 +110,7 @@ async def test_a_run_stops_at_its_budget_keeps_what_it_has_and_goes_on_with_a_la
     ended, summary = await read(gateway, run), await read(gateway, f"{run}/summary")
     assert (ended["state"], ended["problem"]) == ("completed", None)
     # What was answered before is not asked for again, and counted once.
-    assert summary["spending"]["services"]["editor"]["images"] == len(server.asked) == 80
+    assert summary["spending"]["services"]["editor"]["images"] == len(server.asked) == 96
     assert summary["spending"].get("stopped") is None
 
 

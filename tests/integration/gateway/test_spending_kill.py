@@ -27,7 +27,6 @@ def start() -> Iterator[Start]:
         yield starting
 
 
-@pytest.mark.fault("F3")
 async def test_a_worker_that_is_killed_between_a_call_and_its_outcome_loses_no_money(
     tmp_path: Path, start: Start
 ) -> None:

@@ -187,14 +187,6 @@ HANDLE_METHODS = (
     Method("cancel", lambda r: r.cancel(), "POST", "/v1/runs/run-1/cancel", run_answer),
     Method("resume", lambda r: r.resume(), "POST", "/v1/runs/run-1/resume", run_answer),
     Method(
-        "resume",
-        lambda r: r.resume(spending={"images": 400}),
-        "POST",
-        "/v1/runs/run-1/resume",
-        run_answer,
-        body={"spending": {"images": 400}},
-    ),
-    Method(
         "wait", lambda r: r.wait(), "GET", "/v1/runs/run-1/wait", lambda: run_answer("completed", 3),
         query=[("timeout", "25.0")],
     ),
