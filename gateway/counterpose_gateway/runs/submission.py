@@ -117,9 +117,11 @@ async def submit_planned(
     known = None if key is None else await asyncio.to_thread(context.ledger.runs.for_key, key, seal)
     if known is not None:
         return await asyncio.to_thread(context.ledger.runs.get, known)
-    limits = request.spending if isinstance(request, SpendsWithin) else None
-    spending = None if limits is None else Allotment.required(limits, context.suite)
+    spending = _allotment(request, context)
     made = await plan()
+    if spending is None:
+        # A run that continues another has the budget of that one's request, for itself.
+        spending = _allotment(getattr(made.config, "request", None), context)
     staged = made.staged and method.next_stage is not None
     create = partial(
         context.ledger.runs.create,
@@ -135,6 +137,11 @@ async def submit_planned(
         spending=spending,
     )
     return await asyncio.to_thread(_store, made, method.kind, create, context.ledger)
+
+
+def _allotment(request: object, context: RunContext) -> Allotment | None:
+    limits = request.spending if isinstance(request, SpendsWithin) else None
+    return None if limits is None else Allotment.required(limits, context.suite)
 
 
 def _store(made: Plan, kind: RunKind, create: Callable[..., Run], ledger: Ledger) -> Run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from typing import TYPE_CHECKING
 
 from counterpose_core.contract.spending import Spent
@@ -24,7 +24,7 @@ class LedgerAccounts:
 
         def take() -> tuple[str, BudgetSpent | None]:
             # A new id each time: whether the last transaction was durable is not known.
-            call = uuid.uuid4().hex
+            call = secrets.token_hex(16)
             return call, self._spending.reserve(run_id, call, service, most)
 
         call, refusal = await retry_ledger(take)

@@ -7,19 +7,27 @@ import json
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.runs import RunResume
 from counterpose_core.contract.spending import LargerLimits, Price, Spent
+from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BudgetSpent, InvalidRequest
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.tables import schema
+from counterpose_gateway.methods.stress_test.method import STRESS_TEST
+from counterpose_gateway.records.items import Plan
 from counterpose_gateway.records.spending import Allotment
+from counterpose_gateway.runs.submission import submit_planned
 from counterpose_gateway.services.accounts import Accounts
 from counterpose_gateway.worker.spending import LedgerAccounts
+from fakes.contexts import run_context
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.images_gateway import accounted, images_gateway, images_suite
 from fakes.images_server import ImagesServer, Reply, refusal
@@ -264,6 +272,24 @@ async def test_a_run_without_a_budget_is_accounted_for(served: Served) -> None:
     await work(served)
     told = (await read(gateway, f"{run}/summary"))["spending"]
     assert (told["services"]["editor"]["images"], told["usd"]) == (len(server.asked), None)
+
+
+async def test_a_run_that_continues_another_has_that_one_s_budget_for_itself(ledger: Ledger) -> None:
+    context = run_context(ledger, BlobStore("memory://continued"))
+    context = replace(context, suite=images_suite("https://images.example/v1"))
+    asked = {**config()["request"], "spending": {"images": 60, "prices": PRICES}}
+    own = StressTestConfig.model_validate(config() | {"request": asked})
+
+    async def plan() -> Plan:
+        return Plan("demo", own, planned_items())
+
+    child = await submit_planned(STRESS_TEST, RunResume(), plan, context, None)
+    told = ledger.spending.of(child.id)
+    assert told is not None
+    assert (told.usd, told.unpriced) == (0.0, [])
+    refusal = ledger.spending.reserve(child.id, "a" * 32, "editor", Spent(calls=61, images=61))
+    assert refusal is not None
+    assert "stopped at its budget of 60 images" in refusal.detail
 
 
 def limited(ledger: Ledger, limits: Allotment, sources: int = 3) -> str:
