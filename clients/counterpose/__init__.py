@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from counterpose_core.errors import BackendError as BackendError
     from counterpose_core.errors import BackendUnavailable as BackendUnavailable
     from counterpose_core.errors import BadBackendOutput as BadBackendOutput
+    from counterpose_core.errors import BudgetSpent as BudgetSpent
     from counterpose_core.errors import Cancelled as Cancelled
     from counterpose_core.errors import ClassMapMismatch as ClassMapMismatch
     from counterpose_core.errors import ClusterRefused as ClusterRefused
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from counterpose_core.errors import NumericalFailure as NumericalFailure
     from counterpose_core.errors import PayloadTooLarge as PayloadTooLarge
     from counterpose_core.errors import PolicyRefused as PolicyRefused
+    from counterpose_core.errors import PriceMissing as PriceMissing
     from counterpose_core.errors import PromptTooLong as PromptTooLong
     from counterpose_core.errors import QuotaExceeded as QuotaExceeded
     from counterpose_core.errors import RateLimited as RateLimited

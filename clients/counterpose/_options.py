@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from counterpose_core.contract.mixtures import Mixture
     from counterpose_core.contract.preservation import FaultOfEdit, PreservationOf
     from counterpose_core.contract.sampling_rules import SamplingRule
+    from counterpose_core.contract.spending import SpendingLimits
     from counterpose_core.contract.suite_fit import OutsideSuite
     from counterpose_core.contract.transforms import TransformChoice
     from counterpose_core.types import EditType, Selection
@@ -88,6 +89,8 @@ class StressTestOptions(TypedDict, total=False):
         ``"ignored"``.
     transforms: operations on the images, of a suite that has them, such as ``{"operations": ["rotation"],
         "levels": [1, 3, 5], "size": 512}``; `TransformChoice` describes them.
+    spending: what servers of others may be asked for, and its prices: ``{"images": 200, "usd": 5.0, "prices":
+        {"a-model": {"usd_per_image": 0.02}}}``; `SpendingLimits` describes them. There the run stops.
     applied_from: id of the stress test one of whose changes ``interventions`` repeat, to be listed under it.
     """
 
@@ -109,6 +112,7 @@ class StressTestOptions(TypedDict, total=False):
     outside_suite: OutsideSuite
     preservation: PreservationOf
     refused_faults: Sequence[FaultOfEdit]
+    spending: SpendingLimits | Mapping[str, Any] | None
     applied_from: str | None
     transforms: TransformChoice | Mapping[str, Any] | None
 
@@ -138,6 +142,8 @@ class HuntOptions(LabelImageOptions, total=False):
     mixture: prompts with known shares, on which each label's failure rate is measured in the end, however
         rare: ``{"images": 2000, "components": [{"prompt": "a photo of a <class> in the snow", "share":
         0.001}]}``; the label alone has the rest.
+    spending: what servers of others may be asked for, and its prices: ``{"images": 200, "usd": 5.0, "prices":
+        {"a-model": {"usd_per_image": 0.02}}}``; `SpendingLimits` describes them. There the run stops.
     """
 
     descriptions: Sequence[str]
@@ -154,6 +160,7 @@ class HuntOptions(LabelImageOptions, total=False):
     captions: int
     mentions: int
     mixture: Mixture | Mapping[str, Any] | None
+    spending: SpendingLimits | Mapping[str, Any] | None
 
 
 class AdversarialOptions(LabelImageOptions, total=False):

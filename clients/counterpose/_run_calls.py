@@ -21,6 +21,7 @@ from counterpose._calls import (
 from counterpose_core.contract.base import RequestBody, ResponseBody
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
 from counterpose_core.contract.signed_urls import SignedUrl, SignedUrlCreate
+from counterpose_core.contract.spending import LargerLimits
 from counterpose_core.errors import CounterposeError, error_for
 from counterpose_core.kinds import KINDS, RunKind
 
@@ -97,9 +98,13 @@ class RunCalls(Generic[AnyItem, Summary]):
         """``POST /v1/runs/{id}/cancel``; a second one is refused, so it is not retried blindly."""
         return Call("POST", self.path(run_id, "/cancel"), reading(Run), safe=False)
 
-    def resume(self, run_id: str, functions: Mapping[str, str] | None = None) -> Call[Run]:
+    def resume(
+        self, run_id: str, functions: Mapping[str, str] | None = None, spending: LargerLimits | None = None
+    ) -> Call[Run]:
         """``POST /v1/runs/{id}/resume``; a second one is refused, so it is not retried blindly."""
-        body = RunResume(functions=dict(functions)) if functions else None
+        body = (
+            RunResume(functions=dict(functions or {}), spending=spending) if functions or spending else None
+        )
         return Call("POST", self.path(run_id, "/resume"), reading(Run), body=body, safe=False)
 
     def rename(self, run_id: str, name: str | None) -> Call[Run]:

@@ -43,6 +43,7 @@ from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.records.tenants import tenant_named
 from counterpose_gateway.routes.context import GatewayContext
+from counterpose_gateway.services.accounts import Accounted
 from counterpose_gateway.services.clients import HttpHealth, calling_services, services_of
 from counterpose_gateway.settings import GatewaySettings, settings_of_process
 from counterpose_gateway.store.budget import StoreBudget
@@ -59,6 +60,7 @@ from counterpose_gateway.worker.disks import require_disks, stop_with_disks
 from counterpose_gateway.worker.job_work import JobPart, run_of, until_not_needed
 from counterpose_gateway.worker.planner import Planner
 from counterpose_gateway.worker.process_readings import ProcessReadings
+from counterpose_gateway.worker.spending import LedgerAccounts
 from counterpose_gateway.worker.worker import Worker
 
 USAGE_ERROR = 2
@@ -258,15 +260,16 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
         ledger.close()
         return
     run_id, sharing = (None, 1) if news is None else (news.run_id, news.workers)
-    in_suite = load_suite(settings.suite).services
+    suite = load_suite(settings.suite)
     tracing = tracing_to(settings.otlp_endpoint, "counterpose-worker")
-    async with calling_services(settings, tracing) as caller:
+    accounted = Accounted(LedgerAccounts(ledger), suite)
+    async with calling_services(settings, tracing, accounted=accounted) as caller:
         worker = Worker(
             f"{socket.gethostname()}:{os.getpid()}",
             ledger=ledger,
             store=store,
             services=services_of(caller),
-            concurrency=Concurrency(settings.concurrency, HttpHealth(caller, in_suite), sharing),
+            concurrency=Concurrency(settings.concurrency, HttpHealth(caller, suite.services), sharing),
             lease_seconds=settings.lease_seconds,
             planner=Planner(
                 ledger,

@@ -15,6 +15,7 @@ from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import ARROW, Intervention, interventions_of
 from counterpose_core.contract.proofs import AnyProof
 from counterpose_core.contract.recipes import NATIVE
+from counterpose_core.contract.spending import SpendingLimits
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from counterpose_core.contract.transforms import TransformChoice
 from counterpose_core.errors import InvalidRequest
@@ -179,6 +180,8 @@ def repeat_notes(request: StressTestCreate) -> list[str]:
     objects = [name for name, spec in request.function_specs.items() if spec is None]
     notes = [f"{name!r} was an object of a program: write a function for {FUNCTION}" for name in objects]
     unsaid = [edit.in_words() for edit in request.interventions if not _is_written(edit)]
+    if request.spending is not None and request.spending.prices:
+        notes.append("it had prices: add --prices FILE with your own")
     return notes + [f"no --edit says that {edit}: a program passed it" for edit in unsaid]
 
 
@@ -193,6 +196,7 @@ def _options(request: StressTestCreate) -> Iterator[str]:
             for one in value if isinstance(value, list) else [value]:
                 yield from (flag, str(one))
     yield from _of_operations(request.transforms)
+    yield from _of_budget(request.spending or SpendingLimits())
     if request.label_map:
         yield from ("--label-map", json.dumps(request.label_map, ensure_ascii=False))
     for name, threshold in request.thresholds.given().items():
@@ -201,6 +205,12 @@ def _options(request: StressTestCreate) -> Iterator[str]:
         yield "--no-confirm"
     if request.outside_suite == "continue":
         yield "--anyway"
+
+
+def _of_budget(limits: SpendingLimits) -> Iterator[str]:
+    for name in ("usd", "images"):
+        if (most := getattr(limits, name)) is not None:
+            yield from (f"--budget-{name}", str(most))
 
 
 def _written(edit: Intervention) -> str:

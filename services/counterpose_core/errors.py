@@ -28,6 +28,8 @@ CounterposeError
 │  ├─ RequestTimeout             request-timeout        408  headers or body arrived too slowly
 │  ├─ RateLimited                rate-limited           429  retry later
 │  ├─ QuotaExceeded              quota-exceeded         429
+│  ├─ PriceMissing               price-missing          422  a budget in dollars and a model without a price
+│  ├─ BudgetSpent                budget-spent           409  the run may ask servers of others for no more
 │  ├─ IdempotencyConflict        idempotency-conflict   422  same key, other body
 │  ├─ IdempotencyInFlight        idempotency-in-flight  409  same key, first call still running
 │  ├─ RunNotCancellable          run-not-cancellable    409
@@ -184,6 +186,18 @@ class QuotaExceeded(RequestError):
     """The request asks for more than its quota."""
 
     code, status, title = "quota-exceeded", 429, "Quota exceeded"
+
+
+class PriceMissing(RequestError):
+    """A run has a budget in US dollars, and a model that it calls has no price."""
+
+    code, title = "price-missing", "A price is missing"
+
+
+class BudgetSpent(RequestError):
+    """A run may ask servers of others for no more."""
+
+    code, status, title = "budget-spent", 409, "The run's budget is spent"
 
 
 class RunNotCancellable(RequestError):

@@ -21,10 +21,12 @@ from counterpose_core.contract.base import (
     TRACE_HEADER,
     ServiceHealth,
 )
+from counterpose_core.contract.spending import SPENT_HEADER
 from counterpose_core.errors import Cancelled, DeadlineExceeded, InvalidRequest, RateLimited, Unauthorized
 from counterpose_core.tracing import tracing_to
 from counterpose_http import ProblemMiddleware, install_error_handlers
 from counterpose_services.call_context import CALLER, Caller
+from counterpose_services.openai_api.metering import METER, Meter
 from counterpose_services.settings import ServiceName, ServiceSettings
 
 DISCONNECT = "http.disconnect"
@@ -106,6 +108,7 @@ class RequestGuard:
         self._tell(request)
         run = request.headers.get(RUN_HEADER, "")[:LONGEST_RUN]
         CALLER.set(Caller(run, deadline=time.monotonic() + seconds))
+        METER.set(meter := Meter())
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         parent = request.headers.get(TRACE_HEADER)
         # Polls come without one, and a trace of each would say nothing.
@@ -113,7 +116,7 @@ class RequestGuard:
         try:
             async with asyncio.timeout(seconds):
                 with span:
-                    await answer_while_connected(self._app, scope, receive, send)
+                    await answer_while_connected(self._app, scope, receive, _telling(meter, send))
         except TimeoutError as error:
             raise DeadlineExceeded(
                 f"{scope['path']!r} took longer than the deadline of {seconds:g} s; send fewer items or "
@@ -151,6 +154,18 @@ class RequestGuard:
         if seconds <= 0:
             raise DeadlineExceeded(f"{DEADLINE_HEADER} is {given!r}: the deadline has already passed")
         return min(seconds, self._timeout_s)
+
+
+def _telling(meter: Meter, send: Send) -> Send:
+    """Return ``send`` with a header on the answer, failed or not, that says what others were asked for."""
+
+    async def tell(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            told = (SPENT_HEADER.encode(), meter.spent.model_dump_json().encode())
+            message = {**message, "headers": [*message.get("headers", ()), told]}
+        await send(message)
+
+    return tell
 
 
 def service_app(

@@ -8,19 +8,26 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import httpx
+
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import editor
 from counterpose_core.contract.preservation import Preservation, PreservationItem
+from counterpose_core.contract.spending import SPENT_HEADER
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
 from counterpose_core.preservation.record import recorded
-from counterpose_core.suite import EditorSuite
+from counterpose_core.suite import EditorSuite, Suite
+from counterpose_gateway.services.accounts import Accounted, Accounts
+from counterpose_gateway.services.clients import services_of
 from counterpose_gateway.services.ports import Services
 from counterpose_services.editor.deployment import EditorDeployment
 from counterpose_services.editor.images_api import ImagesApi
+from counterpose_services.openai_api.metering import METER, Meter
 from counterpose_services.settings import ServiceSettings
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.images_server import Answering, ImagesServer, images_server, obey
 from fakes.ports import FakeEditor, FakeScorer, fake_services
+from fakes.service_http import caller_over, served
 from fakes.world import CAPTION, FakeWorld, Shown, fake_suite
 
 
@@ -57,6 +64,36 @@ class MeasuringScorer(FakeScorer):
         return found.model_copy(update={"map": shown})
 
 
+def images_suite(url: str) -> Suite:
+    """A suite whose editor asks this server."""
+    editor = EditorSuite.model_validate(
+        {
+            "model": "editor-1",
+            "server": url,
+            "resolution": 32,
+            "default_preset": "api",
+            "redraw": "api",
+            "presets": {"api": {"backend": "images-api"}},
+        }
+    )
+    return fake_suite().model_copy(update={"editor_part": editor})
+
+
+def accounted(services: Services, accounts: Accounts, suite: Suite) -> Services:
+    """The services over HTTP, which tell what they asked others for, and who keeps the account."""
+    handle = served(services)
+
+    async def tell(request: httpx.Request) -> httpx.Response:
+        METER.set(meter := Meter())
+        answering = handle(request)
+        assert not isinstance(answering, httpx.Response)
+        answer = await answering
+        answer.headers[SPENT_HEADER] = meter.spent.model_dump_json()
+        return answer
+
+    return services_of(caller_over(tell, accounted=Accounted(accounts, suite)))
+
+
 @asynccontextmanager
 async def images_gateway(
     folder: Path, answer: Answering = obey
@@ -64,24 +101,14 @@ async def images_gateway(
     """A gateway over such an editor and scorer, and the server."""
     store = BlobStore(str(folder / "store"))
     with images_server(answer) as server:
-        suite = EditorSuite.model_validate(
-            {
-                "model": "editor-1",
-                "server": server.url,
-                "resolution": 32,
-                "default_preset": "api",
-                "redraw": "api",
-                "presets": {"api": {"backend": "images-api"}},
-            }
-        )
+        whole = images_suite(server.url)
         settings = ServiceSettings.model_validate({"store_url": str(folder / "store"), "state_dir": folder})
-        deployment = EditorDeployment(settings, ImagesApi(server.client(), suite, store))
+        deployment = EditorDeployment(settings, ImagesApi(server.client(), whole.editor, store))
 
         def ports(world: FakeWorld, deployment: EditorDeployment) -> Services:
             scorer = MeasuringScorer(world, store)
             return fake_services(world, editor=ServedEditor(world, deployment), scorer=scorer)
 
-        whole = fake_suite().model_copy(update={"editor_part": suite})
         async with fake_gateway(
             folder, store=store, suite=whole, ports=partial(ports, deployment=deployment)
         ) as gateway:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from counterpose_core.contract import captioner, classifiers, editor, perturber, preservation, scorer
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
 from counterpose_core.errors import CounterposeError
+from counterpose_gateway.services.accounts import Accounted
 from counterpose_gateway.services.caller import ServiceCaller
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.settings import GatewaySettings
@@ -42,7 +43,12 @@ class Time:
 
 
 def caller_over(
-    handler: Handler, time: Time | None = None, *, absent_seconds: float | None = None, **settings: Any
+    handler: Handler,
+    time: Time | None = None,
+    *,
+    absent_seconds: float | None = None,
+    accounted: Accounted | None = None,
+    **settings: Any,
 ) -> ServiceCaller:
     """A caller whose requests ``handler`` answers, with a minute's patience on its own clock."""
     time = time or Time()
@@ -50,6 +56,7 @@ def caller_over(
     return ServiceCaller(
         httpx.AsyncClient(transport=httpx.MockTransport(handler)), GatewaySettings.model_validate(options),
         sleep=time.sleep, clock=time, jitter=random.Random(0), absent_seconds=absent_seconds,
+        accounted=accounted,
     )  # fmt: skip
 
 

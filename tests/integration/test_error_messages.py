@@ -40,6 +40,7 @@ from counterpose_services.http import RequestGuard, answer_while_connected
 from counterpose_services.models.model_folder import require_readable
 from counterpose_services.settings import ServiceSettings
 from fakes.bad_files import gif_of, saved
+from fakes.budgets import missing_price, spent_budget
 from fakes.connections import connected, raw_refusal
 from fakes.damaged_ledgers import damaged_ledger, other_ledger
 from fakes.gateway import fake_gateway
@@ -299,6 +300,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
         from_captioner(httpx.Response(200, json={"outcomes": [], "model": {"id": "m", "revision": "0"}})),
         "0 outcomes for 1 items", "check that it runs the gateway's version",
     ),
+    "budget-spent": (spent_budget, "2 images", "resume it with a larger one"),
     "cancelled": (departed_client, "'/v1/edit'", "send the request again"),
     "class-map-mismatch": (confusable_classes, "'Bus' and 'bus'", "rename one"),
     "cluster-refused": (refused_token, "'cluster'", "COUNTERPOSE_CLUSTER_TOKEN_FILES"),
@@ -344,6 +346,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
         "4000 bytes", "send it in parts",
     ),
     "policy-refused": (refused_word, "'gore'", "say it otherwise"),
+    "price-missing": (missing_price, "'editor-1 at images.example'", "add it to the prices"),
     "prompt-too-long": (long_caption, "'bus bus", "shorten it"),
     "quota-exceeded": (
         through_gateway("POST", ROOT, json=BODY, settings={"max_items_per_run": 2}),

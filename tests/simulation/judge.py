@@ -29,12 +29,13 @@ class Judge:
     """Knows what the ledger said before, so it sees what must not change.
 
     ``processes``: all processes by name, to tell a dead holder of a lease from one that works. Clients tell
-    it what they were promised.
+    it what they were promised. ``asked``: how many images a server was asked for, by run.
     """
 
     def __init__(self, file: Path, disk: Disk, time: Callable[[], float]) -> None:
         self.processes: dict[str, Process] = {}
         self.promised: set[str] = set()
+        self.asked = Counter[str]()
         self.numbers: dict[str, list[int]] = {}
         self.violation: str | None = None
         self._time = time
@@ -104,6 +105,7 @@ class Judge:
         runs = {row["id"]: row for row in self._reader.execute("SELECT * FROM runs")}
         items = {row["id"]: row for row in self._reader.execute("SELECT * FROM items")}
         events = self._reader.execute("SELECT * FROM events ORDER BY id").fetchall()
+        paid = dict(self._reader.execute("SELECT run_id, sum(images) FROM spending GROUP BY run_id"))
         self._reader.execute("COMMIT")
         for row in events:
             self._judge_event(row)
@@ -112,6 +114,8 @@ class Judge:
             if run["state"] != "deleting":
                 _judge_accounting(run, [row for row in mine if row["stage"] <= run["stage"]])
                 self._judge_promises(run)
+                if (least := self.asked[run["id"]]) > (known := paid.get(run["id"], 0)):
+                    raise ViolationError(f"I8: run {run['id']} pays for {known} images and asked for {least}")
         for name, row in items.items():
             self._judge_item(row, self._items.get(name))
         self._judge_losses(runs)

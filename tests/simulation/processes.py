@@ -11,6 +11,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast
 from sqlalchemy.exc import OperationalError
 
 from counterpose_core.errors import BackendUnavailable
+from counterpose_gateway.services.accounts import Accounts
 from simulation.faults import Faults, Point
 
 P = ParamSpec("P")
@@ -46,6 +47,7 @@ class Process:
         self.is_alive = True
         self.troubled_at = float("-inf")
         self.on_death: list[Callable[[], None]] = []
+        self.accounts: Accounts | None = None
         self._faults = faults
         self._seen = seen
         self._commits = 0

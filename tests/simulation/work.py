@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.runs import ItemResult, Run, RunItem
+from counterpose_core.contract.spending import Spent
 from counterpose_core.errors import BackendUnavailable, InvalidRequest
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem, PlannedItem, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
@@ -20,6 +22,7 @@ from simulation.faults import Faults
 from simulation.processes import PROCESS
 
 STAGES = 3
+ONE = Spent(calls=1, images=1)
 
 
 def image_of(item_key: str) -> bytes:
@@ -35,8 +38,9 @@ def stamp(worker: str, fence: int) -> str:
 class SimulatedMethod:
     """Makes an image of each item; items with certain keys are filtered, fail, or end their worker."""
 
-    def __init__(self, faults: Faults) -> None:
-        self._faults = faults
+    def __init__(self, faults: Faults, asked: Counter[str]) -> None:
+        """``asked``: how many images a server was asked for in a run."""
+        self._faults, self._asked = faults, asked
 
     async def process(
         self, group: LeasedGroup, *, services: Services, record: Recorder, store: BlobStore
@@ -66,7 +70,10 @@ class SimulatedMethod:
                     await attempt.done(item, result)
 
     async def _edit(self, item: LeasedItem, store: BlobStore) -> ItemResult:
-        process = PROCESS.get()
+        process, run_id = PROCESS.get(), item.id.rpartition(".")[0]
+        assert process.accounts is not None
+        call = await process.accounts.reserve(run_id, "editor", ONE)
+        self._asked[run_id] += 1
         slow = self._faults.occurs("service is slow", 0.1)
         await asyncio.sleep(self._faults.seconds(5.0, 40.0) if slow else self._faults.seconds(0.05, 2.0))
         await process.going_on()
@@ -77,6 +84,7 @@ class SimulatedMethod:
             raise BackendUnavailable("the editor is not at hand")
         if item.item_key.endswith("7"):
             raise InvalidRequest("the editor refuses this item")
+        await process.accounts.settle(run_id, call, ONE)
         ref = await asyncio.to_thread(store.put, image_of(item.item_key))
         return ItemResult(image=ref, caption=stamp(process.name, item.fence))
 

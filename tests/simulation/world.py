@@ -24,6 +24,7 @@ from counterpose_gateway.services.ports import Services
 from counterpose_gateway.worker import shared_ledger
 from counterpose_gateway.worker import worker as worker_module
 from counterpose_gateway.worker.planner import Planner
+from counterpose_gateway.worker.spending import LedgerAccounts
 from counterpose_gateway.worker.worker import Worker
 from fakes.ledger_audit import violated, violated_totals
 from simulation.database import empty_ledger, shared_database
@@ -67,7 +68,7 @@ class World:
     judge: Judge
 
     def __post_init__(self) -> None:
-        self.method = as_method(SimulatedMethod(self.faults))
+        self.method = as_method(SimulatedMethod(self.faults, self.judge.asked))
         self.methods: dict[str, AnyMethod] = {self.method.kind: self.method}
         self.processes: list[Process] = []
         self.is_closing = False
@@ -119,6 +120,7 @@ class World:
             self.judge.found(f"audit: {wrong}")
 
     async def _work(self, process: Process, ledger: Ledger, stop: asyncio.Event) -> None:
+        process.accounts = LedgerAccounts(ledger)
         await asyncio.to_thread(ledger.runs.go_on)
         store, methods = store_on(self.disk, self.faults), self.methods
         planner = Planner(ledger, methods, lease_seconds=LEASE_SECONDS, most_items=10_000, store=store)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Self
@@ -20,7 +20,9 @@ from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import WAIT_SLICE_S, AnyItem, Params, RunCalls, Summary, failure_of, image_call
 from counterpose._run_streams import EventStream, Results
 from counterpose._transport_protocol import AsyncSender
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.runs import Provenance, Run, RunEvent, RunItem, RunSummary
+from counterpose_core.contract.spending import LargerLimits
 from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing
 from counterpose_core.types import FINAL_RUN_STATES, RunState
 
@@ -230,19 +232,27 @@ class AsyncRunHandle(Generic[AnyItem, Summary]):
         self.run = await self._sender.send(self._calls.cancel(self.id))
         return self
 
-    async def resume(self, *, classifiers: Sequence[AnyClassifier] = ()) -> Self:
+    async def resume(
+        self,
+        *,
+        classifiers: Sequence[AnyClassifier] = (),
+        spending: Mapping[str, float] | LargerLimits | None = None,
+    ) -> Self:
         """Retry the failed and cancelled items.
 
         Args:
             classifiers: the run's functions and models, by the names that they had, which this client serves
                 from now on; needed where the program that served them has ended.
+            spending: a new budget of the whole run, ``images`` or ``usd``; needed where it stopped at one.
 
         Raises:
-            InvalidRequest: the run has no classifier of such a name that a program served.
+            InvalidRequest: the run has no classifier of such a name that a program served, or no such budget.
+            BudgetSpent: it stopped at its budget, and gets no larger one.
             RunNotResumable: it has not ended, or every item ended well.
         """
         named = self._sender.name_functions(self._sender.serve_functions(classifiers))
-        self.run = await self._sender.send(self._calls.resume(self.id, named.functions))
+        limits = checked(LargerLimits, dict(spending)) if spending else None
+        self.run = await self._sender.send(self._calls.resume(self.id, named.functions, limits))
         return self
 
     async def rename(self, name: str | None) -> Self:

@@ -22,6 +22,7 @@ from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.kinds import RunsOfKind, judged_by
 from counterpose._cli.options import Classifiers
+from counterpose._cli.spending import SPENDING
 from counterpose._cli.tables import unless_empty
 from counterpose._cli.terminal import show
 from counterpose._sync.client import Client
@@ -135,6 +136,7 @@ CRITERION = Option(
     Option("descriptions", "TEXT", "--description", "As 'a photo of a fly at night'"),
     Option("budget.images", "N"),
     Option("budget.minutes", "M"),
+    *SPENDING,
     CRITERION,
     Option(
         "sampling",
@@ -237,6 +239,7 @@ def bug_hunt_text(summary: BugHuntSummary) -> str:
             *(each.sentence for each in summary.mixtures),
             *(f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()),
             f"images: {summary.images}; cost: {summary.cost}",
+            *summary.spending_lines,
             *summary.config.notes,
         ]
     )

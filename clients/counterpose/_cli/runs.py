@@ -22,6 +22,7 @@ from counterpose._cli.options import (
     Url,
     thresholds_given,
 )
+from counterpose._cli.spending import LargerImages, LargerUsd
 from counterpose._cli.steps import going_on
 from counterpose._cli.tables import run_text, runs_text
 from counterpose._cli.terminal import connected, print_note, print_result, show
@@ -114,21 +115,35 @@ def cancel(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
 
 @app.command(
     epilog=examples(
-        "counterpose runs resume 3fa8", "counterpose runs resume 3fa8 --classifier py:mymodel:predict"
+        "counterpose runs resume 3fa8",
+        "counterpose runs resume 3fa8 --budget-images 400",
+        "counterpose runs resume 3fa8 --classifier py:mymodel:predict",
     )
 )
-def resume(run: OneRun, classifier: FunctionsAgain = None, as_json: AsJson = False, url: Url = None) -> None:
+def resume(
+    run: OneRun,
+    classifier: FunctionsAgain = None,
+    budget_usd: LargerUsd = None,
+    budget_images: LargerImages = None,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
     """Retry the failed and cancelled items of a run.
 
     With --classifier the run's functions are served again, and the run is followed to its end.
     """
     with connected(url) as client:
         found: AnyRun = client.runs.get(run)
+        budget = {
+            name: given
+            for name, given in (("usd", budget_usd), ("images", budget_images))
+            if given is not None
+        }
         if not classifier:
-            resumed = found.resume().run
+            resumed = found.resume(spending=budget).run
             show(resumed, resumed.state, as_json)
             return
-        found.resume(classifiers=reachable(client, classifier, detach=False))
+        found.resume(classifiers=reachable(client, classifier, detach=False), spending=budget)
         output = Output(report=None, as_json=as_json)
         raise typer.Exit(run_to_end(found, output, serves_function=True))
 

@@ -14,6 +14,7 @@ from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.kinds import RunsOfKind, judged_by
 from counterpose._cli.options import Classifiers, ClassName, InterfaceId
+from counterpose._cli.spending import SPENDING
 from counterpose._cli.tables import Cell, Table, counts_text, unless_empty
 from counterpose._cli.terminal import print_note
 from counterpose._files import write_text
@@ -57,6 +58,7 @@ REAL = Option("real", "N", "--real-per-class")
     COUNT,
     REAL,
     STEPS,
+    *SPENDING,
     SEED,
 )
 def shift_benchmark(
@@ -150,7 +152,9 @@ def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
     reasons = f" ({'; '.join(f'{reason}: {count}' for reason, count in lost.items())})" if lost else ""
     counts = f"images: {counts_text(summary.counts)}{reasons}"
     failed = map(str, summary.unanswered)
-    return "\n".join([*blocks, *failed, counts, f"cost: {summary.cost}", *summary.notes])
+    return "\n".join(
+        [*blocks, *failed, counts, f"cost: {summary.cost}", *summary.spending_lines, *summary.notes]
+    )
 
 
 def prompts_text(summary: ShiftBenchmarkSummary) -> str:
@@ -160,7 +164,7 @@ def prompts_text(summary: ShiftBenchmarkSummary) -> str:
         (row.model, row.image_source, row.prompt, row.accuracy, row.drop, row.beside_token)
         for row in summary.prompts
     ]
-    told = [*map(str, summary.unanswered), f"cost: {summary.cost}", *summary.notes]
+    told = [*map(str, summary.unanswered), f"cost: {summary.cost}", *summary.spending_lines, *summary.notes]
     return "\n".join([*unless_empty(header, rows), "", *told])
 
 

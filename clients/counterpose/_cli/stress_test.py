@@ -47,6 +47,7 @@ from counterpose._cli.options import (
 )
 from counterpose._cli.outcomes import DropLimit
 from counterpose._cli.prove import MoreImages
+from counterpose._cli.spending import SPENDING
 from counterpose._cli.stack import require_suite
 from counterpose._cli.steps import going_on
 from counterpose._cli.tables import Table, counts_text
@@ -201,6 +202,7 @@ def _excluded(pairs: list[str]) -> dict[str, list[str]]:
     ),
     Option("transforms.least_loss", "SHARE", "--least-loss", "Default: 0.05", default=None, panel=EDITS),
     Option("limit", "N"),
+    *SPENDING,
     Option("refused_words", "WORD", "--refuse-word", panel=EDITS),
     Option("exclude", "IMAGE", more="As cat/3.png"),
     Option("preservation", "WHOSE", panel=EDITS),
@@ -346,7 +348,7 @@ def stress_test_figures(summary: StressTestSummary) -> str:
     shown = [str(accuracies), ""] if summary.has_accuracy else []
     counts = [f"items: {counts_text(summary.counts)}"]
     counts += [f"dropped: {counts_text(summary.dropped)}"] if summary.dropped else []
-    counts += [f"cost: {summary.cost}"]
+    counts += [f"cost: {summary.cost}", *summary.spending_lines]
     # An insight is what a run says that has no findings.
     insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
     warnings = [line for told in summary.warnings for line in (told, "")]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Self
@@ -21,7 +21,9 @@ from counterpose._run_calls import WAIT_SLICE_S, AnyItem, Params, RunCalls, Summ
 from counterpose._run_streams import EventStream, Results
 from counterpose._sync.paging import pages
 from counterpose._transport_protocol import Sender
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.runs import Provenance, Run, RunEvent, RunItem, RunSummary
+from counterpose_core.contract.spending import LargerLimits
 from counterpose_core.errors import ArtifactCorrupt, ArtifactMissing
 from counterpose_core.types import FINAL_RUN_STATES, RunState
 
@@ -226,19 +228,27 @@ class RunHandle(Generic[AnyItem, Summary]):
         self.run = self._sender.send(self._calls.cancel(self.id))
         return self
 
-    def resume(self, *, classifiers: Sequence[AnyClassifier] = ()) -> Self:
+    def resume(
+        self,
+        *,
+        classifiers: Sequence[AnyClassifier] = (),
+        spending: Mapping[str, float] | LargerLimits | None = None,
+    ) -> Self:
         """Retry the failed and cancelled items.
 
         Args:
             classifiers: the run's functions and models, by the names that they had, which this client serves
                 from now on; needed where the program that served them has ended.
+            spending: a new budget of the whole run, ``images`` or ``usd``; needed where it stopped at one.
 
         Raises:
-            InvalidRequest: the run has no classifier of such a name that a program served.
+            InvalidRequest: the run has no classifier of such a name that a program served, or no such budget.
+            BudgetSpent: it stopped at its budget, and gets no larger one.
             RunNotResumable: it has not ended, or every item ended well.
         """
         named = self._sender.name_functions(self._sender.serve_functions(classifiers))
-        self.run = self._sender.send(self._calls.resume(self.id, named.functions))
+        limits = checked(LargerLimits, dict(spending)) if spending else None
+        self.run = self._sender.send(self._calls.resume(self.id, named.functions, limits))
         return self
 
     def rename(self, name: str | None) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from counterpose._calls import Call, reading, segment
 from counterpose._exports import ExportLayout
@@ -23,6 +23,7 @@ from counterpose_core.contract.shift_thresholds import (
     ShiftThresholds,
     ShiftThresholdSet,
 )
+from counterpose_core.contract.spending import SpendingLimits
 
 
 class ShiftBenchmark(ExportedRun[ImageItem, ShiftBenchmarkSummary]):
@@ -146,6 +147,7 @@ class ShiftBenchmarks(RunResource[ShiftBenchmark]):
         steps: int | None = None,
         guidance: float | None = None,
         scheduler: str | None = None,
+        spending: SpendingLimits | Mapping[str, Any] | None = None,
         seed: int = 0,
         idempotency_key: str | None = None,
     ) -> ShiftBenchmark:
@@ -166,6 +168,7 @@ class ShiftBenchmarks(RunResource[ShiftBenchmark]):
             real: real images per class, for thresholds and controls.
             validation: the dataset of the real images, if some were held out; default: the interface's.
             steps, guidance, scheduler: of the diffusion model; default: the suite's.
+            spending: what servers of others may be asked for, as ``{"images": 200}``; then the run stops.
             seed, idempotency_key: equal seeds give equal results; an equal key returns the first run.
         """
         body = checked(
@@ -173,7 +176,7 @@ class ShiftBenchmarks(RunResource[ShiftBenchmark]):
             {
                 "interface": interface, "base": base, "retrieval": retrieval, "validation": validation,
                 "n": n, "real": real, "steps": steps, "guidance": guidance, "scheduler": scheduler,
-                "seed": seed,
+                "seed": seed, "spending": spending,
                 "shifts": CATALOGUE if shifts == "catalogue" else list(shifts),
                 "classes": None if classes is None else list(classes),
                 **self._named(classifiers),

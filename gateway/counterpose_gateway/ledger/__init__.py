@@ -20,6 +20,7 @@ from counterpose_gateway.ledger.jobs import Jobs
 from counterpose_gateway.ledger.measurements import MeasurementRows
 from counterpose_gateway.ledger.runs.decisions import Decisions
 from counterpose_gateway.ledger.runs.runs import Runs
+from counterpose_gateway.ledger.runs.spending import SpendingRows
 from counterpose_gateway.ledger.runs.stages import Stages
 from counterpose_gateway.ledger.runs.status import Events, Status
 from counterpose_gateway.ledger.webhooks import Webhooks
@@ -57,6 +58,7 @@ class Ledger:
         self._session = session
         self.runs = Runs(session)
         self.stages = Stages(session)
+        self.spending = SpendingRows(session)
         self.events = Events(session)
         self.status = Status(session)
         self.decisions = Decisions(session)

@@ -69,7 +69,7 @@ OWN: Mapping[str, str] = {
         for each in METHODS.values()
     },
     f"POST {RUN}/cancel": "run-not-cancellable",
-    f"POST {RUN}/resume": "quota-exceeded run-not-resumable",
+    f"POST {RUN}/resume": "budget-spent quota-exceeded run-not-resumable",
     f"DELETE {RUN}": "run-not-deletable",
     f"GET {RUN}/export": "dataset-empty storage-full",
     f"POST {RUN}/register": f"{OF_STORE} dataset-empty quota-exceeded",
@@ -84,7 +84,7 @@ OWN: Mapping[str, str] = {
     f"GET {RUN}/shift-thresholds": OF_STORE,
     f"PUT {RUN}/shift-thresholds/{{shift}}": OF_STORE,
     "POST /v1/token-files": "quota-exceeded",
-    "POST /v1/jobs": f"{OF_PLANNING} cluster-refused not-found unknown-edit-type",
+    "POST /v1/jobs": f"{OF_PLANNING} cluster-refused not-found price-missing unknown-edit-type",
     "POST /v1/webhooks": "quota-exceeded",
     "GET /v1/webhooks/{webhook_id}": "not-found",
     "DELETE /v1/webhooks/{webhook_id}": "not-found",

@@ -244,7 +244,7 @@ def cancel_run(run_id: RunId, context: Context) -> Run:
 def resume_run(run_id: RunId, context: Context, body: RunResume | None = None) -> Run:
     """Resume the run: failed and cancelled items are tried again."""
     functions = {} if body is None else functions_again(run_id, body, context)
-    return context.ledger.runs.resume(run_id, functions)
+    return context.ledger.runs.resume(run_id, functions, None if body is None else body.spending)
 
 
 @router.get(

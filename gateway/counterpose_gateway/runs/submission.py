@@ -16,6 +16,7 @@ from counterpose_core.blobs import digest
 from counterpose_core.contract.classifiers import FunctionsOfCaller
 from counterpose_core.contract.datasets import Dataset
 from counterpose_core.contract.runs import Run, RunResume
+from counterpose_core.contract.spending import SpendsWithin
 from counterpose_core.errors import (
     ClassMapMismatch,
     CounterposeError,
@@ -32,6 +33,7 @@ from counterpose_core.tracing import TRACE
 from counterpose_core.types import RunKind
 from counterpose_gateway.records.items import LeasedStage, Plan
 from counterpose_gateway.records.pace import Pace
+from counterpose_gateway.records.spending import Allotment
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.large_plans import STORED_AT_CREATION, store_plan
 from counterpose_gateway.runs.method import CreateT, Method
@@ -107,14 +109,19 @@ async def submit_planned(
 
     Raises:
         IdempotencyConflict: the key was used with another body.
-        RequestError: the method cannot plan it.
+        PriceMissing: it has a budget in US dollars, and a model that is called has no price.
+        RequestError: the method cannot plan it, or its budget bounds nothing.
     """
     # Looked up before planning: a repeated request must not depend on services that are down by now.
     seal = fingerprint(request)
     known = None if key is None else await asyncio.to_thread(context.ledger.runs.for_key, key, seal)
     if known is not None:
         return await asyncio.to_thread(context.ledger.runs.get, known)
+    spending = _allotment(request, context)
     made = await plan()
+    if spending is None:
+        # A run that continues another has the budget of that one's request, for itself.
+        spending = _allotment(getattr(made.config, "request", None), context)
     staged = made.staged and method.next_stage is not None
     create = partial(
         context.ledger.runs.create,
@@ -127,8 +134,14 @@ async def submit_planned(
         parent=made.parent,
         functions=functions,
         trace=TRACE.get(),
+        spending=spending,
     )
     return await asyncio.to_thread(_store, made, method.kind, create, context.ledger)
+
+
+def _allotment(request: object, context: RunContext) -> Allotment | None:
+    limits = request.spending if isinstance(request, SpendsWithin) else None
+    return None if limits is None else Allotment.required(limits, context.suite)
 
 
 def _store(made: Plan, kind: RunKind, create: Callable[..., Run], ledger: Ledger) -> Run:

@@ -38,6 +38,7 @@ from counterpose_core.errors import (
     Unauthorized,
 )
 from counterpose_core.tracing import Tracing
+from counterpose_gateway.services.accounts import Accounted
 from counterpose_gateway.services.calls import REMAINING, REST_SECONDS, RUN, CallCounts, CallLimit, Circuit
 from counterpose_gateway.settings import GatewaySettings
 
@@ -47,6 +48,8 @@ _logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 5.0
 BACKOFF = Backoff(first_s=0.5, longest_s=8.0)
+_MOST = "counterpose_most"
+"""The extension of a request that says the most that it may cost; it is not sent."""
 _PASSING_STATUSES = frozenset({404, 408, 500, 502, 503, 504})
 """Status codes that Serve itself answers while an application starts or after a replica has died."""
 
@@ -64,8 +67,12 @@ class ServiceCaller:
         jitter: random.Random | None = None,
         tracing: Tracing | None = None,
         absent_seconds: float | None = None,
+        accounted: Accounted | None = None,
     ) -> None:
-        """``absent_seconds``: how long a service that refuses connections is tried; default: patiently."""
+        """``absent_seconds``: how long a service that refuses connections is tried; default: patiently.
+
+        ``accounted``: keeps the account of calls that cost money; None keeps none.
+        """
         self._http = http
         self._settings = settings
         self._secret = settings.shared_secret()
@@ -78,6 +85,7 @@ class ServiceCaller:
         self.counts = CallCounts(clock)
         self._tracing = tracing or Tracing()
         self._absent_seconds = absent_seconds
+        self._accounted = accounted
         self._absent: dict[str, CounterposeError] = {}
 
     def limit(self, service: str) -> CallLimit:
@@ -112,6 +120,8 @@ class ServiceCaller:
             request = self._http.build_request(
                 "POST", self._settings.service_url(service) + path, content=content, headers=headers
             )
+            if self._accounted is not None and (most := self._accounted.most_of(service, body)) is not None:
+                request.extensions[_MOST] = most
             async with self._limits[service].place():
                 return _read(service, await self._patiently(service, request), answer)
 
@@ -187,7 +197,7 @@ class ServiceCaller:
         timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
         request.extensions = {**request.extensions, "timeout": timeout.as_dict()}
         try:
-            response = await self._http.send(request)
+            response = await self._sent(service, request)
         except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
             raise DeadlineExceeded(
                 f"the {service} did not answer within {seconds:g} s; retry, or ask for less at once"
@@ -200,6 +210,15 @@ class ServiceCaller:
         if not response.is_success:
             raise _failure(service, response)
         return response
+
+    async def _sent(self, service: str, request: httpx.Request) -> httpx.Response:
+        most = request.extensions.get(_MOST)
+        if self._accounted is None or most is None:
+            return await self._http.send(request)
+        # Each try by itself: the service may have asked others for all of it before an answer was lost.
+        async with self._accounted.call(service, most) as answers:
+            answers.append(await self._http.send(request))
+        return answers[0]
 
 
 def _new_trace() -> str:

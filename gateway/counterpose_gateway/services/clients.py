@@ -16,6 +16,7 @@ from counterpose_core.contract.services import CircuitState, ServiceState
 from counterpose_core.errors import BadBackendOutput, CounterposeError, DeadlineExceeded
 from counterpose_core.tracing import Tracing
 from counterpose_core.types import ServiceName
+from counterpose_gateway.services.accounts import Accounted
 from counterpose_gateway.services.caller import ServiceCaller
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.settings import GatewaySettings
@@ -203,12 +204,18 @@ def services_of(caller: ServiceCaller) -> Services:
 
 @asynccontextmanager
 async def calling_services(
-    settings: GatewaySettings, tracing: Tracing | None = None, *, absent_seconds: float | None = None
+    settings: GatewaySettings,
+    tracing: Tracing | None = None,
+    *,
+    absent_seconds: float | None = None,
+    accounted: Accounted | None = None,
 ) -> AsyncIterator[ServiceCaller]:
     """Hold a pool of connections to the services, without proxies: the secret must not leave the cluster.
 
-    ``absent_seconds`` as in `ServiceCaller`.
+    ``absent_seconds`` and ``accounted`` as in `ServiceCaller`.
     """
     limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS)
     async with httpx.AsyncClient(limits=limits, trust_env=False) as http:
-        yield ServiceCaller(http, settings, tracing=tracing, absent_seconds=absent_seconds)
+        yield ServiceCaller(
+            http, settings, tracing=tracing, absent_seconds=absent_seconds, accounted=accounted
+        )

@@ -42,7 +42,11 @@ class Summary(Generic[ItemT, SummaryT, ViewT]):
         mine = runs.of_run(self.run_id)
         items = mine.ledger.items.of(self.run_id, self.method.item)
         summary = self.method.summarize(mine.ledger.runs.get(self.run_id), items, self.view, mine)
-        return _with_failure(summary, mine.ledger.items.commonest_failure(self.run_id))
+        summary = _with_failure(summary, mine.ledger.items.commonest_failure(self.run_id))
+        spending = mine.ledger.spending.of(self.run_id)
+        if spending is None or not isinstance(summary, RunSummary):
+            return summary
+        return summary.model_copy(update={"spending": spending})
 
     def state(self, runs: RecordedRuns) -> tuple[Hashable, ...]:
         """Return what the summary depends on; raises `NotFound`."""

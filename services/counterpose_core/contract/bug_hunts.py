@@ -16,6 +16,7 @@ from counterpose_core.contract.runs import RunItem
 from counterpose_core.contract.samples import SampleResult
 from counterpose_core.contract.sampling_rules import FixedNumber, SamplingRule
 from counterpose_core.contract.shift_benchmarks import ShiftText
+from counterpose_core.contract.spending import SpendsWithin
 from counterpose_core.types import BlobRef, Name, Seed
 
 HuntPhase = Literal[
@@ -82,7 +83,7 @@ class Photographs(ClientBody):
     """Dataset whose images of the label stand for the label alone."""
 
 
-class BugHuntCreate(LabelImagesCreate):
+class BugHuntCreate(SpendsWithin, LabelImagesCreate):
     """``POST /v1/bug-hunts``: find descriptions of a label's images on which classifiers fail."""
 
     labels: Distinct[list[ClassName]] = Field(min_length=1, max_length=1000)

@@ -15,6 +15,7 @@ from counterpose_core.contract.preservation import Preservation
 from counterpose_core.contract.recipes import PixelDigest
 from counterpose_core.contract.scorer import EditScores, Segment
 from counterpose_core.contract.served_images import ServedImage
+from counterpose_core.contract.spending import LargerLimits, Spending
 from counterpose_core.contract.stress_test_thresholds import SweepScores, TextScores
 from counterpose_core.contract.suite_fit import SuiteFit
 from counterpose_core.text_form import TextForm
@@ -91,10 +92,13 @@ class RunRename(ClientBody):
 
 
 class RunResume(FunctionsOfCaller):
-    """``POST /v1/runs/{id}/resume``; a body is needed only where a program serves a function again.
+    """``POST /v1/runs/{id}/resume``; a body is needed only for functions served again, or a larger budget.
 
     ``functions``: those of the run that a program serves at another address now.
     """
+
+    spending: LargerLimits | None = Field(default=None, exclude_if=lambda limits: limits is None)
+    """New limits of what the run may ask servers of others for; needed where it stopped at one."""
 
 
 class RunList(ResponseBody):
@@ -130,6 +134,13 @@ class RunSummary(ResponseBody, json_schema_extra=told_apart_by("kind")):
 
     failure: CommonestFailure | None = None
     """Why most of the failed items failed, or null if none did."""
+    spending: Spending | None = Field(default=None, exclude_if=lambda spending: spending is None)
+    """What the run asked servers of others for; absent where no service calls one."""
+
+    @property
+    def spending_lines(self) -> list[str]:
+        """What the run asked servers of others for, in sentences; none where no service calls one."""
+        return [] if self.spending is None else self.spending.lines
 
 
 class PredictionPair(ResponseBody):

@@ -15,6 +15,7 @@ from counterpose_core.contract.editor import (
     StepsOverride,
 )
 from counterpose_core.contract.runs import PredictionPair, Provenance, RunItem
+from counterpose_core.contract.spending import SpendsWithin
 from counterpose_core.types import BlobRef, ClassifierSpec, Name, Seed
 
 CATALOGUE = "catalogue"
@@ -44,7 +45,7 @@ _REAL_IMAGES_OF_A_DATASET: JsonDict = {
 """A dataset of real images is named only where some are used."""
 
 
-class ShiftBenchmarkCreate(ClassifiersUnderTest, json_schema_extra=_REAL_IMAGES_OF_A_DATASET):
+class ShiftBenchmarkCreate(SpendsWithin, ClassifiersUnderTest, json_schema_extra=_REAL_IMAGES_OF_A_DATASET):
     """``POST /v1/shift-benchmarks``: classifiers on images of each class of an interface under each shift."""
 
     interface: Name

@@ -7,6 +7,7 @@ from pydantic import Field
 from counterpose_core.contract.base import DISTINCT, ResponseBody
 from counterpose_core.contract.baselines import ClassifierBaseline
 from counterpose_core.contract.confirmation import ConfirmationScope
+from counterpose_core.contract.spending import SpendingEstimate
 from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.types import ClassifierSpec
 
@@ -79,6 +80,8 @@ class StressTestEstimate(ResponseBody):
     `operation_tests` is."""
     reason: str | None
     """Why nothing can be confirmed, or null if something can."""
+    spending: SpendingEstimate | None = Field(default=None, exclude_if=lambda spending: spending is None)
+    """What it would ask servers of others for at most; absent where no service calls one."""
 
     @property
     def sentences(self) -> list[str]:
@@ -123,6 +126,7 @@ class StressTestEstimate(ResponseBody):
                 f"{self.images} images: {self.screened} screened, {self.fresh} kept for confirmation",
                 f"at most {self.items} items, {took}",
                 *([] if self.reason else [f"{tested}, each on at least {self.least_pairs} pairs"]),
+                *([] if self.spending is None else self.spending.lines),
                 *self.sentences,
                 *map(str, self.baseline),
             ]

@@ -7,6 +7,7 @@ from counterpose_core.contract.base import DISTINCT, Distinct
 from counterpose_core.contract.classifiers import FunctionsAsWritten
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.preservation import OF_EDITS, FaultOfEdit, PreservationOf
+from counterpose_core.contract.spending import SpendsWithin
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.suite_fit import OutsideSuite
 from counterpose_core.contract.transforms import TransformChoice
@@ -23,7 +24,7 @@ from counterpose_core.types import (
 )
 
 
-class StressTestCreate(FunctionsAsWritten):
+class StressTestCreate(SpendsWithin, FunctionsAsWritten):
     """``POST /v1/stress-tests``: a dataset, the classifiers to test and the changes to make."""
 
     dataset: Name

@@ -241,7 +241,7 @@ class StressTestSummary(RunSummary):
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         # What was tested is told by the verdict; the screen's hints would take it back.
         hints = () if self.findings else (insight.sentence for insight in self.insights[:10])
-        paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}"]
+        paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}", *self.spending_lines]
         grouped = [] if self.grouping is None else [f"not independent: {self.grouping}"]
         warnings = [line for warning in self.warnings for line in (warning, "")]
         as_they_are = [*map(str, self.baseline), ""] if self.baseline else []

@@ -11,6 +11,12 @@ class _Read(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
 
+class _Answer(_Read):
+    """``usage`` is read later, as its fields differ by server, and nothing else depends on it."""
+
+    usage: Any = None
+
+
 class TokenLogprobs(_Read):
     """The log-probability of each token in nats; null for the first of a prompt, which nothing precedes."""
 
@@ -26,7 +32,7 @@ class CompletionChoice(_Read):
     token_ids: list[int] | None = None
 
 
-class Completion(_Read):
+class Completion(_Answer):
     """The answer of ``POST /v1/completions``."""
 
     choices: list[CompletionChoice] = Field(min_length=1)
@@ -56,7 +62,7 @@ class PromptToken(_Read):
     logprob: float
 
 
-class Chat(_Read):
+class Chat(_Answer):
     """The answer of ``POST /v1/chat/completions``; ``prompt_logprobs`` are vLLM's, by id at each place."""
 
     choices: list[ChatChoice] = Field(min_length=1)
@@ -75,11 +81,10 @@ class Drawing(_Read):
     url: str | None = None
 
 
-class Drawings(_Read):
-    """The answer of ``POST /v1/images/...``; ``usage`` is read later, as its fields differ by server."""
+class Drawings(_Answer):
+    """The answer of ``POST /v1/images/...``."""
 
     data: list[Drawing]
-    usage: dict[str, Any] | None = None
 
 
 class ErrorText(_Read):

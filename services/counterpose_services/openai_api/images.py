@@ -86,7 +86,7 @@ def _only_file(answer: Drawings, server: str) -> bytes:
         ) from error
 
 
-def _usage(told: dict[str, Any] | None) -> ServedUsage:
+def _usage(told: Any) -> ServedUsage:
     """Read what a server says of its use; what is no count there is as if it were not said."""
     try:
         return ServedUsage.model_validate(told or {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import random
 import threading
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from counterpose_core.contract.spending import Spent
 from counterpose_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
@@ -26,6 +28,7 @@ from counterpose_core.errors import (
 )
 from counterpose_processes.supervised import Supervised
 from counterpose_services.openai_api.answers import Chat, Completion, Drawings, ErrorText, Refusal
+from counterpose_services.openai_api.metering import NOTHING, most_of, note, taken
 from counterpose_services.outbound.calls import Answer, AnswerLimits, BoundedCalls, Form
 
 SETTINGS = "COUNTERPOSE_SERVICES_OPENAI"
@@ -128,7 +131,8 @@ class OpenAIServer:
         if len(waiting) == 1:
             # Another thread would only be waited for.
             return [_settled(partial(ask, waiting[0]))]
-        futures = [self._pool.submit(ask, one) for one in waiting]
+        # Each thread works on the caller's request, and adds to its meter.
+        futures = [self._pool.submit(contextvars.copy_context().run, ask, one) for one in waiting]
         try:
             return [_settled(future.result) for future in futures]
         finally:
@@ -144,20 +148,26 @@ class OpenAIServer:
             self.supervised.close()
 
     def _read(self, path: str, asked: Mapping[str, Any] | Form, kind: type[Body]) -> Body:
-        answer = self._answered(f"{self.url}/{path}", asked)
+        most = NOTHING
+        if self.supervised is None:
+            most = most_of(path, asked.fields if isinstance(asked, Form) else asked)
+        answer = self._answered(f"{self.url}/{path}", asked, most)
         try:
-            return kind.model_validate_json(answer.content)
+            body = kind.model_validate_json(answer.content)
         except ValidationError as error:
             shown, kind_name = _shown(answer.content), kind.__name__.lower()
             raise BadBackendOutput(
                 f"{self.name!r} did not return the JSON of {kind_name}, but {shown!r}; check that the server "
                 "has this API below its address"
             ) from error
+        if self.supervised is None:
+            note(taken(body, most), instead_of=most)
+        return body
 
-    def _answered(self, url: str, asked: Mapping[str, Any] | Form) -> Answer:
+    def _answered(self, url: str, asked: Mapping[str, Any] | Form, most: Spent) -> Answer:
         ends = self._patience.clock() + self._limits.seconds
         for attempt in itertools.count(1):
-            answer = self._try(url, asked, ends)
+            answer = self._try(url, asked, ends, most)
             if isinstance(answer, Answer):
                 return answer
             pause = answer.pause
@@ -169,18 +179,23 @@ class OpenAIServer:
             self._patience.sleep(pause)
         raise AssertionError  # pragma: no cover  # the loop has no end
 
-    def _try(self, url: str, asked: Mapping[str, Any] | Form, ends: float) -> Answer | _Again:
+    def _try(self, url: str, asked: Mapping[str, Any] | Form, ends: float, most: Spent) -> Answer | _Again:
         if self.supervised is not None:
             self.supervised.wait(ends - self._patience.clock())
         left = max(ends - self._patience.clock(), 0.0)
         form, body = (asked, asked.fields) if isinstance(asked, Form) else (None, asked)
         try:
             with self._places:
+                note(most)
                 answer = self._calls.send("POST", url, body, form=form, headers=self._headers, seconds=left)
         except BackendUnavailable as error:
+            if isinstance(error.__cause__, httpx.ConnectError):
+                # Of one that broke off nobody knows whether it is paid for.
+                note(NOTHING, instead_of=most)
             return _Again(error)
         if answer.status == httpx.codes.OK:
             return answer
+        note(NOTHING, instead_of=most)
         refusal = self._refusal(answer, str(body.get("model")))
         if answer.status == TOO_BUSY or answer.status >= 500:
             return _Again(refusal, _pause_asked_for(answer))

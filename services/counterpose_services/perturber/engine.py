@@ -16,6 +16,7 @@ from counterpose_core.contract.perturber import (
     PerturbResponse,
 )
 from counterpose_core.errors import CounterposeError
+from counterpose_core.served_calls import DRAWING_ROUNDS
 from counterpose_core.suite import PerturberSuite
 from counterpose_core.text.caption_diff import parse_variations
 from counterpose_core.types import Cost
@@ -24,9 +25,6 @@ from counterpose_services.perturber.language_model import LanguageModel, Prompt,
 from counterpose_services.perturber.prompt_file import prompts_of
 from counterpose_services.perturber.prompts import OURS, Prompts, PromptStyle
 from counterpose_services.perturber.proposals import UNFINISHED, UNREADABLE, Proposals
-
-ROUNDS = 3
-"""Draws without a usable edit are repeated; a caption that yields none in three rounds yields none later."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class PerturberEngine:
 
     def _propose(self, asked: list[_Asked]) -> list[Proposals | CounterposeError]:
         found: list[Proposals | CounterposeError] = [Proposals(one.item.caption, one.item.n) for one in asked]
-        for _ in range(ROUNDS):
+        for _ in range(DRAWING_ROUNDS):
             drawn = [
                 (place, self._row(one, proposals))
                 for place, (one, proposals) in enumerate(zip(asked, found, strict=True))

@@ -11,9 +11,11 @@ from sqlalchemy import Connection, RowMapping, func, insert, select
 
 from counterpose_core.blobs import BlobStore, digest
 from counterpose_core.contract.runs import Run
+from counterpose_core.contract.spending import Spent
 from counterpose_gateway.ledger.items import outcomes
 from counterpose_gateway.ledger.runs import changes, transitions
 from counterpose_gateway.ledger.runs.runs import Runs
+from counterpose_gateway.ledger.runs.spending import SpendingRows
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.progress import following
 from counterpose_gateway.records.outcomes import Ended
@@ -66,6 +68,18 @@ def test_a_lease_that_is_not_renewed_is_found(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(worker, "keep_leased", never)
     assert first_violation("service is slow").startswith("I5: ")
+
+
+def test_a_call_that_is_counted_only_once_it_is_answered_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    reserve, settle = SpendingRows.reserve, SpendingRows.settle
+
+    def counted(rows: SpendingRows, run_id: str, call: str, spent: Spent) -> None:
+        reserve(rows, run_id, call, "editor", spent)
+        settle(rows, run_id, call, spent)
+
+    monkeypatch.setattr(SpendingRows, "reserve", lambda *_: None)
+    monkeypatch.setattr(SpendingRows, "settle", counted)
+    assert first_violation().startswith("I8: ")
 
 
 def test_a_lost_cancel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,14 +55,15 @@ PUBLIC = [
 ]  # fmt: skip
 ERRORS = [
     "ArtifactCorrupt", "ArtifactMissing", "AttentionNotHooked", "BackendError", "BackendUnavailable",
-    "BadBackendOutput", "Cancelled", "ClassMapMismatch", "ClusterRefused", "DatasetEmpty",
+    "BadBackendOutput", "BudgetSpent", "Cancelled", "ClassMapMismatch", "ClusterRefused", "DatasetEmpty",
     "DeadlineExceeded",
     "CounterposeError", "Forbidden",
     "ForeignOrigin", "FunctionGone", "IdempotencyConflict", "IdempotencyInFlight", "ImageTooLarge",
     "ImageUndecodable", "ImagesOutsideSuite", "LedgerMismatch",
     "InternalError", "InvalidRequest", "LeaseLost", "LedgerDamaged", "DiskFailed", "MethodNotAllowed",
     "ModelFormatRefused", "NotFound", "HeadersTooLarge", "MalformedRequest", "NotAcceptable",
-    "NumericalFailure", "PayloadTooLarge", "PolicyRefused", "PromptTooLong", "QuotaExceeded",
+    "NumericalFailure", "PayloadTooLarge", "PolicyRefused", "PriceMissing", "PromptTooLong",
+    "QuotaExceeded",
     "RateLimited", "RequestError", "RequestTimeout", "ResourceExhausted", "RunNotCancellable",
     "RunNotDeletable", "RunNotEnded", "RunNotResumable", "StorageError", "StorageFull", "Unauthorized",
     "DatasetNotReady", "ImportRefused", "ShardUnreadable", "SignedUrlRefused", "UnknownDataset",

@@ -44,6 +44,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "transforms": {"operations": ["rotation", "fog"], "levels": [5, 1], "size": None, "among": "model",
                    "excluded": {"a=6": ["fog", "rotation"], "9": ["fog"]}, "backgrounds": "scenes",
                    "masks": "own", "severity": "adaptive", "severity_loss": 0.2, "least_loss": 0.1},
+    "spending": {"usd": 2.5, "images": 200},
     "label_map": {"bus": ["trolleybus", "a 'minibus'"]},
 }  # fmt: skip
 

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from counterpose._cli.spending import read_prices
+from counterpose_core.contract.spending import SpendingLimits
 from counterpose_core.suite import Suite, load_suite
+from counterpose_gateway.records.spending import Allotment
 from counterpose_services.editor.images_api import ImagesApi
 from counterpose_services.openai_api.connect import listed_server
 from counterpose_services.openai_api.terms import image_terms, language_terms
@@ -19,10 +22,21 @@ PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "api.md").read_text(enco
 @pytest.fixture
 def suite(tmp_path: Path) -> Suite:
     """As a reader writes it down."""
-    [block] = re.findall(r"```toml\n# (\S+)\n(.*?)```", PAGE, flags=re.DOTALL)
-    file = tmp_path / block[0]
-    file.write_text(block[1], encoding="utf-8")
-    return load_suite(str(file))
+    return load_suite(written("api.toml", tmp_path))
+
+
+def written(name: str, folder: Path) -> str:
+    """Write down a file of the page."""
+    blocks = dict(re.findall(r"```toml\n# (\S+)\n(.*?)```", PAGE, flags=re.DOTALL))
+    (folder / name).write_text(blocks[name], encoding="utf-8")
+    return str(folder / name)
+
+
+def test_its_prices_are_those_of_all_models_that_it_calls(suite: Suite, tmp_path: Path) -> None:
+    limits = SpendingLimits(usd=5.0, prices=read_prices(written("prices.toml", tmp_path)))
+    found = Allotment.required(limits, suite)
+    assert found.prices.keys() == {"captioner", "perturber", "editor"}
+    assert (found.unpriced, found.unused) == ([], [])
 
 
 def test_it_edits_and_repeats_an_image_by_a_seed_and_loads_no_generator(suite: Suite) -> None:

@@ -8,9 +8,11 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counterpose_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
+from counterpose_core.contract.spending import SPENT_HEADER, Spent
 from counterpose_core.errors import Unauthorized, UnknownModel
 from counterpose_http import ProblemMiddleware
 from counterpose_services.http import RequestGuard
+from counterpose_services.openai_api.metering import note
 from counterpose_services.settings import ServiceSettings
 from fakes.lifespan import start_up
 
@@ -90,3 +92,15 @@ async def test_a_failed_call_frees_its_queue_slot() -> None:
 def test_a_deadline_is_capped_by_the_service_limit(given: str, seconds: float) -> None:
     request = Request({"type": "http", "headers": [(DEADLINE_HEADER.encode(), given.encode())]})
     assert guard(Inner())._seconds(request) == seconds
+
+
+@pytest.mark.parametrize("status", [200, 503])
+async def test_an_answer_tells_what_others_were_asked_for_even_if_it_failed(status: int) -> None:
+    async def asking(scope: Scope, receive: Receive, send: Send) -> None:
+        note(Spent(calls=2, images=1))
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    for _ in range(2):
+        told = (await ask(guard(asking))).headers[SPENT_HEADER]
+        assert Spent.model_validate_json(told) == Spent(calls=2, images=1)

@@ -17,12 +17,13 @@ from typing import Any, get_args
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, literal_column, select, update
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from counterpose_core.errors import LeaseLost, QuotaExceeded
+from counterpose_core.errors import BudgetSpent, CounterposeError, LeaseLost
 from counterpose_core.kinds import KINDS, ItemKind
 from counterpose_gateway.ledger import access
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs import turns
 from counterpose_gateway.ledger.runs.changes import stop
+from counterpose_gateway.ledger.runs.limits import limits_of
 from counterpose_gateway.ledger.runs.transitions import Step, move_by, record
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.records.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
@@ -117,7 +118,7 @@ def earliest_item(connection: Connection, run: RowMapping) -> RowMapping | None:
 
 
 HELD_SECONDS = 2.0
-"""Between two looks at a run whose tenant has used up its quota, while some items are being worked on."""
+"""Between two looks at a run whose quota or budget is used up, while some items are being worked on."""
 
 UNEXPECTED_SECONDS = 60.0
 """How long a run rests that goes on without an open item, which its counters forbid."""
@@ -156,9 +157,9 @@ class _Again(Enum):
 
 
 class _SpentError(Exception):
-    """A run's tenant has used up its quota."""
+    """A run's tenant has used up its quota, or the run its budget."""
 
-    def __init__(self, run_id: str, why: QuotaExceeded) -> None:
+    def __init__(self, run_id: str, why: CounterposeError) -> None:
         super().__init__(run_id)
         self.run_id, self.why = run_id, why
 
@@ -263,6 +264,8 @@ def _leases_of(
     allowance = access.allowance(connection, run["tenant"], session.clock())
     if (refusal := allowance.refusal()) is not None:
         return _hold(session, connection, run, refusal)
+    if (spent := _spent_budget(connection, run)) is not None:
+        return _hold(session, connection, run, spent)
     now, groups, lost = session.lease_time(), list[LeasedGroup](), list[Attempt]()
     found = earliest_item(connection, run)
     while found is not None and found["due_at"] <= now and len(groups) < most:
@@ -284,7 +287,19 @@ def _leases_of(
     return groups
 
 
-def _hold(session: Session, connection: Connection, run: RowMapping, why: QuotaExceeded) -> list[LeasedGroup]:
+def _spent_budget(connection: Connection, run: RowMapping) -> BudgetSpent | None:
+    # Few runs have one, and the others are leased without a further query.
+    if not (run["config"].get("request") or {}).get("spending"):
+        return None
+    limits = limits_of(connection, run["id"])
+    if limits is None or not limits.stopped:
+        return None
+    return BudgetSpent(f"{limits.says}; resume it with a larger one")
+
+
+def _hold(
+    session: Session, connection: Connection, run: RowMapping, why: CounterposeError
+) -> list[LeasedGroup]:
     """Lease nothing more of a run: what is being worked on is recorded, and then the run ends.
 
     Raises:

@@ -26,15 +26,18 @@ from sqlalchemy import (
 )
 
 from counterpose_core.contract.base import Problem
+from counterpose_core.contract.spending import LargerLimits
 from counterpose_core.errors import CounterposeError, RunNotCancellable, RunNotDeletable, RunNotResumable
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.ledger import access
 from counterpose_gateway.ledger.blobs import digests_in, loosen
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs import turns
+from counterpose_gateway.ledger.runs.limits import limits_of, write_limits
 from counterpose_gateway.ledger.runs.transitions import change, end, move
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.records.pace import in_chunks, never
+from counterpose_gateway.records.spending import Allotment
 
 CANCELLED_AT_ONCE = 1_000
 """Open items up to which a run is cancelled in one transaction."""
@@ -145,7 +148,9 @@ _AWAKENED = {
 }  # fmt: skip
 
 
-def resume(session: Session, run_id: str, functions: Mapping[str, str] | None) -> None:
+def resume(
+    session: Session, run_id: str, functions: Mapping[str, str] | None, budget: LargerLimits | None = None
+) -> None:
     """Let a run go on as `Runs.resume` says."""
     with session.writing() as connection:
         run = rows.locked_run(connection, run_id)
@@ -156,6 +161,9 @@ def resume(session: Session, run_id: str, functions: Mapping[str, str] | None) -
             allowance = access.allowance(connection, run["tenant"], session.clock())
             if (refusal := allowance.refusal()) is not None:
                 raise refusal
+            limits = limits_of(connection, run_id)
+            if limits is not None or budget is not None:
+                write_limits(connection, run_id, (limits or Allotment()).raised(budget, run_id))
             _begin(connection, run, now=session.clock())
     resume_rest(session, run_id)
 
@@ -257,7 +265,8 @@ DELETED_AT_ONCE = 1_000
 
 _PLACES: Sequence[tuple[Column[Any], int | str]] = (
     (schema.items.c.ordinal, -1), (schema.events.c.id, -1), (schema.shift_decisions.c.id, -1),
-    (schema.deliveries.c.id, -1), (schema.blob_uses.c.ref, ""),
+    (schema.deliveries.c.id, -1), (schema.blob_uses.c.ref, ""), (schema.spending.c.call, ""),
+    (schema.spending_limits.c.run_id, ""),
 )  # fmt: skip
 """The column by which each table's rows of a run are indexed, and a place before the first."""
 

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, or_, select, union, update
 from sqlalchemy.exc import IntegrityError
 
 from counterpose_core.contract.runs import Run, RunList
+from counterpose_core.contract.spending import LargerLimits
 from counterpose_core.errors import CounterposeError, NotFound
 from counterpose_core.kinds import KINDS
 from counterpose_core.types import RunKind, RunState
@@ -20,6 +21,7 @@ from counterpose_gateway.ledger.runs import changes, transitions
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.items import LargeRun, PlannedItem
 from counterpose_gateway.records.pace import never
+from counterpose_gateway.records.spending import Allotment
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 CREATOR_SECONDS = 30.0
@@ -54,6 +56,7 @@ class Runs:
         functions: Mapping[str, str] | None = None,
         plan_sources: Mapping[str, int] | None = None,
         trace: str | None = None,
+        spending: Allotment | None = None,
     ) -> Run:
         """Make the run and these items durable together and return it.
 
@@ -71,6 +74,7 @@ class Runs:
             plan_sources: `Plan.sources` where more items follow: the run is ``validating``, and who creates
                 it holds the lease of fence 1 for `CREATOR_SECONDS` to store them. None if these are all.
             trace: the ``traceparent`` that the spans of its items belong to, if any.
+            spending: how much it may ask servers of others for, if it says so.
 
         Raises:
             NotFound: the run ``parent`` does not exist.
@@ -89,7 +93,7 @@ class Runs:
         # Made before the transaction: the lock is held for the writing alone.
         planned = transitions.new_items(run_id, items)
         try:
-            return transitions.write_run(self._session, row, planned, functions)
+            return transitions.write_run(self._session, row, planned, functions, spending)
         except IntegrityError:
             # Two calls with one key raced; the unique column accepted one of them, whose run is the answer.
             known = None if idempotency_key is None else self.for_key(idempotency_key, fingerprint)
@@ -217,7 +221,9 @@ class Runs:
         """
         changes.stop(self._session, run_id, why)
 
-    def resume(self, run_id: str, functions: Mapping[str, str] | None = None) -> Run:
+    def resume(
+        self, run_id: str, functions: Mapping[str, str] | None = None, budget: LargerLimits | None = None
+    ) -> Run:
         """Put failed and cancelled items of an ended run back to pending, with fresh attempts.
 
         A run whose next stage could not be planned, or that was cancelled during planning, is planned again;
@@ -227,12 +233,15 @@ class Runs:
         Args:
             run_id: the run.
             functions: new addresses of functions of the run, by name.
+            budget: new limits of what it may ask servers of others for.
 
         Raises:
+            BudgetSpent: it stopped at its budget, and gets no larger one.
+            InvalidRequest: it has no budget of this kind.
             RunNotResumable: it has not ended, or every item ended well.
             QuotaExceeded: its tenant has used up this month's quota.
         """
-        changes.resume(self._session, run_id, functions)
+        changes.resume(self._session, run_id, functions, budget)
         return self.get(run_id)
 
     def delete(self, run_id: str) -> None:

@@ -21,10 +21,12 @@ from counterpose_gateway.ledger.access import add_usage
 from counterpose_gateway.ledger.blobs import note_uses, refs_in
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs import turns
+from counterpose_gateway.ledger.runs.limits import write_limits
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.ledger.tables.columns import storable
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.measurements import Attempt
+from counterpose_gateway.records.spending import Allotment
 
 _NEW_EVENT = insert(schema.events)
 
@@ -215,7 +217,11 @@ def new_run(session: Session, run_id: str, total: int, staged: bool) -> dict[str
 
 
 def write_run(
-    session: Session, row: dict[str, Any], planned: NewItems, functions: Mapping[str, str] | None
+    session: Session,
+    row: dict[str, Any],
+    planned: NewItems,
+    functions: Mapping[str, str] | None,
+    spending: Allotment | None = None,
 ) -> Run:
     """Write a run with its first items, its event and the totals, all or nothing."""
     with session.writing() as connection:
@@ -225,6 +231,8 @@ def write_run(
         # As it is stored: its caller needs no transaction more to read it.
         run = rows.run(connection.execute(_NEW_RUN, row).mappings().one())
         insert_items(connection, planned)
+        if spending is not None:
+            write_limits(connection, run.id, spending)
         counts = {name: row[name] for name in ("total", *rows.COUNTED)}
         record(connection, run.id, row["state"], counts, "created")
         if row["ended_at"] is not None:

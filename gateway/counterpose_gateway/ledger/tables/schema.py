@@ -38,6 +38,8 @@ from counterpose_gateway.ledger.tables.tenants import (
     ledger_identity,
     loose_digests,
     process_counts,
+    spending,
+    spending_limits,
     tenant_quotas,
     tenant_usage,
     webhooks,
@@ -48,7 +50,8 @@ from counterpose_gateway.records.tenants import DEFAULT_TENANT
 __all__ = [
     "PENDING_DELIVERIES", "access_keys", "access_log", "blob_uses", "deliveries", "idempotency_keys",
     "kept_blobs", "kept_bytes", "lease_readings", "ledger_identity", "loose_digests", "metadata",
-    "process_counts", "tenant_quotas", "tenant_usage", "webhooks", "worker_readings",
+    "process_counts", "spending", "spending_limits", "tenant_quotas", "tenant_usage", "webhooks",
+    "worker_readings",
 ]  # fmt: skip
 
 GROUPED_SOURCES = text('"group" IS NOT NULL')

@@ -1,4 +1,4 @@
-"""Tables of tenants: keys, quotas, blobs that they may read, and webhooks with their webhooks.
+"""Tables of tenants: keys, quotas, blobs that they may read, what their runs spend, and their webhooks.
 
 Tables of what processes report and of what they have answered.
 """
@@ -112,6 +112,31 @@ webhooks = Table(
     Column("tenant", Line(48), nullable=False, server_default=DEFAULT_TENANT),
 )
 """``secret``: as it was shown, because each message is signed with it."""
+
+spending = Table(
+    "spending",
+    metadata,
+    # No foreign key: a row goes before its run, and is only added while the run's row is locked.
+    Column("run_id", Line(64), primary_key=True),
+    Column("call", Line(32), primary_key=True),
+    Column("service", Line(32), nullable=False),
+    Column("calls", BigInteger, nullable=False),
+    Column("images", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""What the services asked servers of others for in a run. A row is a call that is not answered yet, with the
+most that it may cost, or the sum of a service's answered ones, whose ``call`` is the service's name.
+"""
+
+spending_limits = Table(
+    "spending_limits",
+    metadata,
+    Column("run_id", Line(64), primary_key=True),
+    Column("limits", JSON, nullable=False),
+)
+"""How much a run may ask servers of others for, at which prices (`records.spending.Allotment`)."""
 
 deliveries = Table(
     "webhook_deliveries",

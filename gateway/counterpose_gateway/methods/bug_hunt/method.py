@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary
 from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntItem
 from counterpose_core.contract.runs import Run
+from counterpose_core.errors import PriceMissing
 from counterpose_gateway.methods.bug_hunt.estimate import most_captions
 from counterpose_gateway.methods.bug_hunt.hunted_items import read_items
 from counterpose_gateway.methods.bug_hunt.phases import next_stage
@@ -50,6 +51,7 @@ BUG_HUNT = Method(
     summarize=_summarize,
     report=OfSummary(render),
     headline=_headline,
+    problems=(PriceMissing,),
     next_stage=_next_stage,
     most_items=_most_items,
 )

@@ -11,7 +11,7 @@ from typing import Any
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkCreate
-from counterpose_core.errors import NotFound
+from counterpose_core.errors import NotFound, PriceMissing
 from counterpose_core.gate.regression_set import FrozenPair
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from counterpose_core.types import BlobRef
@@ -85,7 +85,7 @@ SHIFT_BENCHMARK = Method(
     headline=_headline,
     choices=("object_percentile", "found"),
     view=_percentile,
-    problems=(NotFound,),
+    problems=(NotFound, PriceMissing),
     revision=_newest_decision,
     rest_of_plan=rest_of_plan,
     live=("image",),

@@ -31,6 +31,7 @@ from counterpose_gateway.methods.stress_test.division import Division
 from counterpose_gateway.methods.stress_test.plan import prepare
 from counterpose_gateway.methods.stress_test.prepared import Prepared
 from counterpose_gateway.methods.stress_test.screen.suite_fit import look_ahead
+from counterpose_gateway.methods.stress_test.spending import most_spent
 from counterpose_gateway.methods.stress_test.transforms.plan import materials_of
 from counterpose_gateway.methods.stress_test.transforms.process import images_of
 from counterpose_gateway.runs.context import RunContext
@@ -89,6 +90,7 @@ async def estimate(create: StressTestQuestion, context: RunContext) -> StressTes
         ],
         baseline=prepared.config.baseline,
         reason=_reason(create, division, pairs),
+        spending=most_spent(prepared, context.suite),
         **beside,
     )
 

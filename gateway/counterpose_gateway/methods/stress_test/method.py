@@ -10,7 +10,7 @@ from typing import Any, get_args
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate, StressTestSummary
-from counterpose_core.errors import InvalidRequest, UnknownDataset, UnknownEditType
+from counterpose_core.errors import InvalidRequest, PriceMissing, UnknownDataset, UnknownEditType
 from counterpose_core.stress_test.item_counts import LAST_STAGE, most_items
 from counterpose_core.suite import Suite
 from counterpose_core.types import FINAL_RUN_STATES, ItemKind
@@ -179,7 +179,7 @@ STRESS_TEST = Method(
     headline=_headline,
     choices=tuple(Thresholds.model_fields),
     view=_thresholds,
-    problems=(UnknownEditType,),
+    problems=(PriceMissing, UnknownEditType),
     revision=_joined_state,
     next_stage=_next_stage,
     most_items=_most_items,

@@ -23,8 +23,8 @@ from counterpose_gateway.runs.seeds import derive_seed
 _SPARE_VARIANTS = 7
 """Most subject edits a language model proposes swap the class itself and are dropped."""
 
-_MOST_VARIANTS = 16
-_PLACEBO_VARIANTS = 4
+MOST_VARIANTS = 16
+PLACEBO_VARIANTS = 4
 LONGEST_CAPTION = 4000
 """Characters, like the contract's texts; the captioner's own limit in tokens is far lower."""
 
@@ -122,7 +122,7 @@ async def draw_proposals(
     slots = _planned_slots(subject.config, subject.source.item_group)
     if all(item.instruction is not None for item in items):
         # A confirmation proposes no edits: it has one placebo for each place, a draw's in a slot of its own.
-        slots = [Slot(None, item.slot, _PLACEBO_VARIANTS) for item in items]
+        slots = [Slot(None, item.slot, PLACEBO_VARIANTS) for item in items]
     request = PerturbRequest(items=[_ask(slot, subject) for slot in slots])
     with drops.on_error(items):
         perturb = calls.services.perturber.perturb
@@ -135,11 +135,11 @@ async def draw_proposals(
 
 def _planned_slots(config: StressTestConfig, source_id: str) -> list[Slot]:
     edits = [
-        Slot(edit_type, slot, min(_MOST_VARIANTS, number + _SPARE_VARIANTS))
+        Slot(edit_type, slot, min(MOST_VARIANTS, number + _SPARE_VARIANTS))
         for edit_type, number in slots_per_type(config.request, source_id).items()
         for slot in range(number)
     ]
-    return [*edits, Slot(None, 0, _PLACEBO_VARIANTS)]
+    return [*edits, Slot(None, 0, PLACEBO_VARIANTS)]
 
 
 def _ask(slot: Slot, subject: Subject) -> PerturbItem:

@@ -1,0 +1,113 @@
+"""What runs ask servers of others for: reserved before each call, settled after it.
+
+A call is reserved with the most that it may cost, in a transaction that locks its run, and refused where the
+run's limits leave no room for it. Whoever dies before it settles leaves the most as spent: an account may be
+above what servers were asked for, and never below.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
+
+from counterpose_core.contract.spending import Spending, Spent, summed, usd_of
+from counterpose_core.errors import BudgetSpent
+from counterpose_gateway.ledger.database.session import Session
+from counterpose_gateway.ledger.runs.limits import limits_of, write_limits
+from counterpose_gateway.ledger.tables import rows, schema
+from counterpose_gateway.records.spending import Allotment
+
+_rows = schema.spending.c
+_items = schema.items.c
+_OF_RUN = select(schema.spending).where(_rows.run_id == bindparam("run"))
+
+
+class SpendingRows:
+    """The spending of runs."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def reserve(self, run_id: str, call: str, service: str, most: Spent) -> BudgetSpent | None:
+        """Take ``most`` for spent by a call; or say that the budget has no room, and let no more be leased.
+
+        Args:
+            run_id: the run.
+            call: an id of the call, of 32 characters.
+            service: the service that asks.
+            most: the most that the call may cost.
+
+        Raises:
+            NotFound: the run does not exist.
+        """
+        with self._session.writing() as connection:
+            rows.locked_counters(connection, run_id)
+            if (limits := limits_of(connection, run_id)) is not None:
+                spent, _ = _account(connection, run_id)
+                if (refusal := limits.refusal(spent, service, most)) is not None:
+                    write_limits(connection, run_id, limits.model_copy(update={"stopped": True}))
+                    return refusal
+            _add(connection, run_id, call, service, most)
+        return None
+
+    def settle(self, run_id: str, call: str, spent: Spent) -> None:
+        """Put what a call did cost in the place of what was reserved, unless the run was deleted."""
+        own = and_(_rows.run_id == run_id, _rows.call == call)
+        with self._session.writing() as connection:
+            # Locks the run before its rows, like every writer; one that is deleted has none.
+            locked = select(schema.runs.c.id).where(schema.runs.c.id == run_id).with_for_update()
+            connection.execute(locked)
+            service = connection.execute(delete(schema.spending).where(own).returning(_rows.service)).scalar()
+            if service is None or spent == Spent():
+                return
+            more = {name: _rows[name] + number for name, number in spent}
+            summing = (
+                update(schema.spending).where(_rows.run_id == run_id, _rows.call == service).values(more)
+            )
+            if not connection.execute(summing).rowcount:
+                _add(connection, run_id, service, service, spent)
+
+    def of(self, run_id: str) -> Spending | None:
+        """Return what a run has asked for; None if it has asked no server of others, and has no limit."""
+        with self._session.reading() as connection:
+            run = rows.run_row(connection, run_id)
+            spent, open_calls = _account(connection, run_id)
+            limits = limits_of(connection, run_id)
+            if not spent and limits is None:
+                return None
+            limits = limits or Allotment()
+            left = _left(connection, run_id, run["kind"]) if limits.stopped else ""
+        return Spending(
+            services=spent,
+            unanswered=open_calls,
+            usd=usd_of(spent, limits.prices) if limits.prices else None,
+            unpriced=limits.unpriced,
+            unused_prices=limits.unused,
+            stopped=f"{limits.says}; {left}" if limits.stopped else None,
+        )
+
+
+def _add(connection: Connection, run_id: str, call: str, service: str, spent: Spent) -> None:
+    connection.execute(
+        insert(schema.spending).values(run_id=run_id, call=call, service=service, **dict(spent))
+    )
+
+
+def _account(connection: Connection, run_id: str) -> tuple[dict[str, Spent], Spent]:
+    """Return what each service has spent, and how much of it calls without an answer may have."""
+    spent, unanswered = dict[str, Spent](), list[Spent]()
+    for row in connection.execute(_OF_RUN.order_by(_rows.service, _rows.call), {"run": run_id}).mappings():
+        one = Spent.model_validate(dict(row))
+        spent[row["service"]] = spent.get(row["service"], Spent()) + one
+        if row["call"] != row["service"]:
+            unanswered.append(one)
+    return spent, summed(unanswered)
+
+
+def _left(connection: Connection, run_id: str, kind: str) -> str:
+    """Say of how many source images, or else of how many items, nothing came."""
+    what = _items.source_image if kind == "stress-test" else _items.id
+    of_run = select(func.count(what.distinct())).where(_items.run_id == run_id)
+    every = connection.execute(of_run).scalar_one()
+    tested = connection.execute(of_run.where(_items.state.in_(("done", "filtered")))).scalar_one()
+    noun = "source images are not tested" if kind == "stress-test" else "items are not done"
+    return f"{every - tested:,} of {every:,} {noun}"

@@ -1,0 +1,46 @@
+"""What a stress test would ask servers of others for at most."""
+
+from __future__ import annotations
+
+from counterpose_core.contract.spending import SpendingEstimate, SpendingLimits, Spent, usd_of
+from counterpose_core.served_calls import called_models, captions, variations
+from counterpose_core.stress_test.item_counts import edits_per_source
+from counterpose_core.suite import Suite
+from counterpose_gateway.methods.stress_test.prepared import Prepared
+from counterpose_gateway.methods.stress_test.screen.proposals import MOST_VARIANTS, PLACEBO_VARIANTS
+from counterpose_gateway.records.spending import Allotment
+
+
+def most_spent(prepared: Prepared, suite: Suite) -> SpendingEstimate | None:
+    """Return the most that a run costs in which nothing is tried again; None where nobody is called.
+
+    Every image counts as one without a caption, and every edit as one that the filters let through.
+    """
+    called = called_models(suite)
+    if not called:
+        return None
+    division, request = prepared.division, prepared.config.request
+    plan = division.plan
+    confirmed = 0 if plan is None or plan.reason else plan.budget
+    screened, items = len(division.screened), edits_per_source(request)
+    spent = dict[str, Spent]()
+    if "captioner" in called:
+        spent["captioner"] = captions(suite, screened + len(division.fresh))
+    if "perturber" in called:
+        # A slot asks for several edits; an item of the confirmation has a placebo of its own at most.
+        of_source = variations(suite, [MOST_VARIANTS] * request.max_edits_per_image + [PLACEBO_VARIANTS])
+        of_source += Spent(calls=items)
+        spent["perturber"] = of_source.times(screened) + variations(suite, [PLACEBO_VARIANTS]).times(
+            confirmed
+        )
+    if "editor" in called:
+        # The control is drawn twice.
+        images = screened * (items + 1) + confirmed
+        spent["editor"] = Spent(calls=images, images=images)
+    limits = Allotment.of(request.spending or SpendingLimits(), suite)
+    return SpendingEstimate(
+        services=spent,
+        usd=usd_of(spent, limits.prices) if limits.prices else None,
+        unpriced=limits.unpriced,
+        unused_prices=limits.unused,
+    )

@@ -1,0 +1,69 @@
+"""Which services of a suite call servers of others, and the most that one call of theirs may cost."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+
+from counterpose_core.contract.captioner import CaptionRequest, LogLikelihoodRequest
+from counterpose_core.contract.editor import EditRequest, GenerateRequest
+from counterpose_core.contract.perturber import LikelihoodsRequest, PerturbRequest
+from counterpose_core.contract.spending import Spent
+from counterpose_core.suite import Suite
+
+DRAWING_ROUNDS = 3
+"""Rounds in which the perturber asks for edits; a caption that yields none in three yields none later."""
+
+
+def called_models(suite: Suite) -> dict[str, tuple[str, str]]:
+    """Return the services that call a server, each with the server's name of the model and its host."""
+    parts = {
+        "captioner": suite.captioner_part,
+        "perturber": suite.perturber_part,
+        "editor": suite.editor_part,
+    }
+    return {
+        name: (part.model, urlsplit(part.server).netloc)
+        for name, part in parts.items()
+        if part is not None and part.server is not None
+    }
+
+
+def most_of_call(suite: Suite, service: str, body: BaseModel) -> Spent | None:
+    """Return the most that a call to a service may cost, without the tokens that are sent.
+
+    None where the service calls no server, or not for this.
+    """
+    if service not in called_models(suite):
+        return None
+    match body:
+        case EditRequest():
+            # An image that is to stay as it is is drawn twice.
+            images = sum(1 + (item.caption == item.edited_caption) for item in body.items)
+            return Spent(calls=images, images=images)
+        case GenerateRequest():
+            return Spent(calls=len(body.items), images=len(body.items))
+        case CaptionRequest():
+            return captions(suite, len(body.items))
+        case LogLikelihoodRequest():
+            return Spent(calls=2 * len(body.items), output_tokens=2 * len(body.items))
+        case PerturbRequest():
+            return variations(suite, [item.n for item in body.items])
+        case LikelihoodsRequest():
+            return Spent(calls=len(body.texts))
+        case _:
+            return None
+
+
+def captions(suite: Suite, n: int) -> Spent:
+    """Return the most that ``n`` captions cost: each is written, and then weighed."""
+    return Spent(calls=2 * n, output_tokens=n * (suite.captioner.max_tokens + 1))
+
+
+def variations(suite: Suite, wanted: list[int]) -> Spent:
+    """Return the most that so many edits of each of some captions cost."""
+    perturber = suite.perturber
+    # The compact prompt draws one edit at a time; the others list all in one answer.
+    draws = DRAWING_ROUNDS * sum(n if perturber.prompt == "compact" else 1 for n in wanted)
+    return Spent(calls=draws, output_tokens=draws * perturber.max_new_tokens)
