@@ -47,6 +47,12 @@ class ShownItem:
         return result.image if is_shown and result is not None else None
 
     @property
+    def difference(self) -> str | None:
+        """The map of what changed in the image that is shown, if it was measured."""
+        preserved = getattr(self.item.result, "preservation", None)
+        return None if preserved is None or self.image is None else preserved.map
+
+    @property
     def recipes(self) -> list[tuple[str, str, Mapping[str, PredictionPair]]]:
         """What operations made of the photograph: the title and address of each image, and the answers."""
         item, told = self.item, getattr(self.item, "instruction", None)
@@ -116,6 +122,10 @@ def _scores(result: ItemResult) -> list[tuple[str, str]]:
         facts.append(("strength", f"{result.strength:g}"))
     if result.psnr_db is not None:
         facts.append(("likeness to the original", f"{result.psnr_db:.1f} dB"))
+    if result.served is not None:
+        facts.append(("made by the server", f"{result.served.model} at {result.served.server}"))
+    if result.preservation is not None:
+        facts.append(("faults of preservation", ", ".join(result.preservation.faults) or "none"))
     if result.scores is not None:
         facts += [
             ("does the image change as its caption does", f"{result.scores.direction:.2f}"),
