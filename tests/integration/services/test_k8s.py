@@ -318,6 +318,7 @@ def test_an_editor_by_address_needs_no_gpu_and_is_there_only_for_work() -> None:
     settings = services_settings(found)
     options = build_editor(settings)._bound_deployment
     scaling = options._deployment_config.autoscaling_config
+    assert scaling is not None
     assert (scaling.min_replicas, scaling.max_replicas) == (0, 4)
     assert not (options.ray_actor_options or {}).get("num_gpus")
     image_server = load_suite(settings.suite, settings).editor.server
