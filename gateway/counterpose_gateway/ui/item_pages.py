@@ -100,6 +100,8 @@ class ShownItem:
             facts += [(f"weights of the {name}", weights) for name, weights in sorted(result.models.items())]
             seconds = {name: f"{taken:.2f} s" for name, taken in result.service_seconds.items()}
             facts += [(f"time in the {name}", taken) for name, taken in sorted(seconds.items())]
+        if (served := getattr(result, "served", None)) is not None:
+            facts.append(("made by the server", f"{served.model} at {served.server}"))
         if isinstance(result, ItemResult):
             facts += _scores(result)
         if isinstance(result, SampleResult) and result.caption:
@@ -122,8 +124,6 @@ def _scores(result: ItemResult) -> list[tuple[str, str]]:
         facts.append(("strength", f"{result.strength:g}"))
     if result.psnr_db is not None:
         facts.append(("likeness to the original", f"{result.psnr_db:.1f} dB"))
-    if result.served is not None:
-        facts.append(("made by the server", f"{result.served.model} at {result.served.server}"))
     if result.preservation is not None:
         facts.append(("faults of preservation", ", ".join(result.preservation.faults) or "none"))
     if result.scores is not None:

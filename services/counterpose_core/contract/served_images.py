@@ -52,3 +52,8 @@ class ServedImage(ResponseBody):
     """Of an image that was asked for unchanged: peak signal-to-noise ratio in dB between it and another draw
     of the same request, the server's own noise; null for other images, where the two differ in size, and of
     the one image by which `seed_repeats` was found."""
+
+
+def seed_of(seed: int | None, served: ServedImage | None) -> int | None:
+    """Return the seed that makes an image again: of a server's image the one that it took, if it took one."""
+    return seed if served is None else served.seed
