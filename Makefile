@@ -247,7 +247,7 @@ docs: $(STAMP) system ## build the documentation site into build/site; fail on a
 	$(BIN)/zensical build --strict
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q docs/test_search.py
 
-tutorials: $(STAMP) ## run the tutorials' programs, and the page on photographs, on their own services and gateway
+tutorials: $(STAMP) ## run the tutorials' programs, and the pages on photographs and models by address, on their own services and gateway
 	OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest docs/test_tutorials.py --durations=5
 
 up: $(STAMP) ## start services and gateway on 127.0.0.1:8080 and leave them running
