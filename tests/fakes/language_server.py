@@ -27,7 +27,7 @@ def chat(asked: Asked, _: threading.Event) -> Reply:
     if "response_format" in asked.fields:
         caption = str(messages[-1]["content"]).rpartition("Caption: ")[2]
         proposed = [caption.replace(PLACES[0], place) for place in PLACES[1:]]
-        said, answer = json.dumps({"captions": proposed}), {"choices": [{"finish_reason": "stop"}]}
+        said, answer = json.dumps({"captions": proposed}), dict[str, Any](choices=[{"finish_reason": "stop"}])
     else:
         # With the likelihoods of a prompt.
         said, answer = f"on the {PLACES[0]}", see(httpx.Request("POST", URL, json=dict(asked.fields))).json()
