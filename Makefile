@@ -11,6 +11,8 @@ VLLM_VENV := .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
 TRACKERS_VENV := .venv-trackers
 TRACKERS_STAMP := $(TRACKERS_VENV)/.installed
+IMAGES_API_VENV := .venv-images-api
+IMAGES_API_STAMP := $(IMAGES_API_VENV)/.installed
 STATE := .counterpose
 # Folders, of which each part runs its files (tests/parts.py): by their measured seconds, in tests/durations.json.
 UNIT_TESTS := tests/unit evaluation/tests/unit
@@ -29,7 +31,7 @@ INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest -
 PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm test-trackers lock advisories check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt demo-photographs validate validate-findings validate-conjunctions validate-transforms validate-preservation validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs capacity rehearse load costs scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm test-trackers test-images-api lock advisories check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt demo-photographs validate validate-findings validate-conjunctions validate-transforms validate-preservation validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs capacity rehearse load costs scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -75,6 +77,16 @@ $(TRACKERS_STAMP):
 
 test-trackers: $(STAMP) $(TRACKERS_STAMP) ## log runs to a real MLflow server, W&B offline and trackio, in an environment of their own, .venv-trackers (1.1 GB)
 	$(BIN)/python tests/trackers/beside.py $(TRACKERS_VENV) -- env $(INTEGRATION) tests/trackers
+
+# Without what the servers need to run: only their classes and signatures are read.
+$(IMAGES_API_STAMP):
+	test -x $(IMAGES_API_VENV)/bin/python || $(PYTHON) -m venv $(IMAGES_API_VENV)
+	$(IMAGES_API_VENV)/bin/python -m pip install --quiet openai==3.57.0 python-multipart==0.0.34
+	$(IMAGES_API_VENV)/bin/python -m pip install --quiet --no-deps vllm-omni==0.30.0 sglang==0.5.23
+	touch $@
+
+test-images-api: $(STAMP) $(IMAGES_API_STAMP) ## hold the client of the images API to the classes and routes of vLLM-Omni and SGLang, and our test server to the official client, in an environment of their own, .venv-images-api (0.4 GB)
+	$(INTEGRATION) tests/images_api
 
 lock: $(STAMP) ## write the installed versions to requirements.lock, and the hash of each of their files to all locks (BUILDS=FOLDER of wheels of PyTorch's index for CPUs)
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --group docs --group images --group lock
@@ -235,7 +247,7 @@ docs: $(STAMP) system ## build the documentation site into build/site; fail on a
 	$(BIN)/zensical build --strict
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q docs/test_search.py
 
-tutorials: $(STAMP) ## run the tutorials' programs, and the page on photographs, on their own services and gateway
+tutorials: $(STAMP) ## run the tutorials' programs, and the pages on photographs and models by address, on their own services and gateway
 	OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest docs/test_tutorials.py --durations=5
 
 up: $(STAMP) ## start services and gateway on 127.0.0.1:8080 and leave them running

@@ -22,6 +22,7 @@ from counterpose_core.images import codecs, file_structure, lossless_webp
 from counterpose_core.kinds import KINDS
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.suite_files import suite_names
+from counterpose_core.suite_servers import SuiteServers
 from counterpose_gateway.http import bodies, bounds, in_flight
 from counterpose_gateway.images import pixels
 from counterpose_gateway.methods import METHODS
@@ -35,6 +36,13 @@ from counterpose_services.settings import variable as services_variable
 ROOT = Path(__file__).resolve().parent
 NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---"
 """Every name of the API is in it, so it would be among the first hits of every word."""
+SERVERS = SuiteServers(
+    language_server="https://language.example/v1",
+    language_model="a model",
+    images_server="https://images.example/v1",
+    images_model="a model",
+)
+"""What the pages show does not depend on them."""
 GENERATED = "<!-- Written by `python docs/reference_pages.py`; do not edit. -->"
 _OF_ERRORS = """\
 Every failure is an `application/problem+json` document (RFC 9457). Its `code` is one of the list below. Its
@@ -215,7 +223,7 @@ def settings_page() -> str:
 
 def suites_page() -> str:
     """Which methods each suite can run, and what its editor can do, by what they declare."""
-    suites = [load_suite(name) for name in suite_names()]
+    suites = [load_suite(name, SERVERS) for name in suite_names()]
     methods = sorted(METHODS.values(), key=lambda method: KINDS[method.kind].title)
     abilities = list(Capabilities.model_fields)
     parts = [

@@ -1,6 +1,6 @@
 """The tutorials' programs and notebooks run as they stand, each in an empty folder, on one stack.
 
-So do the commands of the page on photographs, on a stack that they start and stop themselves.
+So do the commands of the pages on photographs and on models by address, on stacks that they start themselves.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from PIL import Image
 
 import counterpose_miniature
 from counterpose._stack import Stack
+from counterpose_core.suite_files import SHIPPED
 from counterpose_processes.ports import free_port
+from fakes.images_server import images_server
+from fakes.language_server import language_server
 
 FOLDER = Path(__file__).parent / "tutorials"
-PHOTOGRAPHS = FOLDER.parent / "how-to" / "photographs.md"
+PHOTOGRAPHS, BY_ADDRESS = (FOLDER.parent / "how-to" / f"{name}.md" for name in ("photographs", "api"))
 WEIGHTS = Path(counterpose_miniature.__file__).parent / "suite" / "weights"
 PROGRAM = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 TUTORIALS = sorted(path for path in FOLDER.glob("*.md") if PROGRAM.search(path.read_text(encoding="utf-8")))
@@ -88,16 +91,18 @@ def drawn_photographs(folder: Path) -> None:
         Image.open(path).resize((224, 224), Image.Resampling.BICUBIC).save(path)
 
 
-@pytest.mark.timeout(300)
-def test_five_commands_lead_from_a_folder_to_a_finding(tmp_path: Path) -> None:
-    commands = re.findall(
-        r"^```bash\n(.*?)^```", PHOTOGRAPHS.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+def commands(page: Path) -> str:
+    """The commands of a page, one after the other."""
+    found = re.findall(
+        r"^```bash\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
     )
-    script = "".join(commands)
-    assert len(script.splitlines()) == 5
-    drawn_photographs(tmp_path / "photographs")
-    state, port, services_port = tmp_path / "state", free_port(), free_port()
-    # A network of this machine stands for the one that the page lets be downloaded.
+    return "".join(found)
+
+
+def walked(script: str, folder: Path, *, verdict: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a page's commands in a folder, on a stack of their own, with a network of this machine."""
+    state, port, services_port = folder / "state", free_port(), free_port()
+    # It stands for the one that the page lets be downloaded.
     shutil.copytree(WEIGHTS / "classifiers" / "unbiased-resnet", state / "models" / "unbiased-resnet")
     environment = os.environ | {
         "COUNTERPOSE_STATE_DIR": str(state),
@@ -109,13 +114,54 @@ def test_five_commands_lead_from_a_folder_to_a_finding(tmp_path: Path) -> None:
     try:
         shown = subprocess.run(
             ["bash", "-euxo", "pipefail", "-c", script.replace("timm:resnet50", "local:unbiased-resnet")],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+            cwd=folder, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
     finally:
         Stack(state, port=port, services_port=services_port).down()
-    assert shown.returncode == 0, f"{shown.stdout[-3000:]}\n{shown.stderr[-3000:]}"
+    # Few images may give no verdict: exit code 5.
+    assert shown.returncode in ((0,) if verdict else (0, 5)), (
+        f"{shown.stdout[-3000:]}\n{shown.stderr[-3000:]}"
+    )
+    return shown
+
+
+@pytest.mark.timeout(300)
+def test_five_commands_lead_from_a_folder_to_a_finding(tmp_path: Path) -> None:
+    script = commands(PHOTOGRAPHS)
+    assert len(script.splitlines()) == 5
+    drawn_photographs(tmp_path / "photographs")
+    shown = walked(script, tmp_path)
     assert "As they are: local:unbiased-resnet is right on" in shown.stdout
     assert "breaks: local:unbiased-resnet loses" in shown.stdout
     assert "once the image is turned by" in (tmp_path / "rotation.html").read_text(encoding="utf-8")
     assert "What hurts" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "stopped: " in shown.stdout
+
+
+@pytest.mark.timeout(300)
+def test_two_addresses_and_their_keys_lead_to_a_report(tmp_path: Path) -> None:
+    drawn_photographs(tmp_path / "photographs")
+    for name in ("language", "images"):
+        (tmp_path / f"{name}.key").touch(mode=0o600)
+        (tmp_path / f"{name}.key").write_text(f"key-of-{name}", encoding="utf-8")
+    # CLIP and the models of texts are those of this machine, too: the page's cannot be fetched here.
+    suite, own = ((SHIPPED / f"{name}.toml").read_text(encoding="utf-8") for name in ("api", "miniature"))
+    own = own[own.index("[scorer]") : own.index("[known_images]")]
+    (tmp_path / "api.toml").write_text(f"{suite}\n{own}", encoding="utf-8")
+    with language_server() as language, images_server() as images:
+        script = (
+            commands(BY_ADDRESS).replace("SUITE=api", "SUITE=api.toml").replace("--limit 40", "--limit 8")
+        )
+        for page, here in (("language", language.url), ("images", images.url)):
+            assert f"https://{page}.example/v1" in script
+            script = script.replace(f"https://{page}.example/v1", here)
+        shown = walked(script, tmp_path, verdict=False)
+    assert {asked.key for asked in language.asked} == {"Bearer key-of-language"}
+    assert {asked.key for asked in images.asked} == {"Bearer key-of-images"}
+    assert {asked.fields["model"] for asked in images.asked} == {"qwen-image-edit"}
+    controls = [asked for asked in images.asked if "unchanged" in str(asked.fields["prompt"])]
+    assert len(controls) == 2 * 8
+    assert len(images.asked) > len(controls)
+    report = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Did only the asked change change?" in report
+    assert "items: " in shown.stdout

@@ -18,6 +18,7 @@ from evaluation.evidence.lost_work import lost_work_page
 from evaluation.evidence.markdown import GENERATED
 from evaluation.evidence.markers import markers
 from evaluation.evidence.operations import operations_page
+from evaluation.evidence.preservation import preservation_page
 from evaluation.evidence.quality import quality_page
 from evaluation.evidence.rehearsal import rehearsal_page
 from evaluation.evidence.scale import scale_page
@@ -43,6 +44,7 @@ def pages() -> Mapping[Path, str]:
         EVIDENCE / "findings.md": findings_page(),
         **({EVIDENCE / "conjunctions.md": conjunctions_page(CONJUNCTIONS)} if CONJUNCTIONS.exists() else {}),
         EVIDENCE / "operations.md": operations_page(),
+        EVIDENCE / "preservation.md": preservation_page(),
         EVIDENCE / "dataset-interfaces.md": interfaces_page(),
         EVIDENCE / "bug-hunts.md": hunts_page(),
         EVIDENCE / "transfers.md": transfers_page(transfers),

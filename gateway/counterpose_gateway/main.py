@@ -114,7 +114,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 async def _serving(settings: GatewaySettings) -> None:
     prepare_event_loop()
     allow_connections(settings.max_requests_in_flight + settings.max_listeners)
-    suite = load_suite(settings.suite)
+    suite = load_suite(settings.suite, settings)
     ledger, store, owner = _owned(settings)
     # Removes files that killed writers left; files younger than an hour may still be in use.
     store.sweep()
@@ -260,7 +260,7 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
         ledger.close()
         return
     run_id, sharing = (None, 1) if news is None else (news.run_id, news.workers)
-    suite = load_suite(settings.suite)
+    suite = load_suite(settings.suite, settings)
     tracing = tracing_to(settings.otlp_endpoint, "counterpose-worker")
     accounted = Accounted(LedgerAccounts(ledger), suite)
     async with calling_services(settings, tracing, accounted=accounted) as caller:

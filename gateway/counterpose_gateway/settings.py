@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from counterpose_core.images.file_structure import MAX_CHUNKS
 from counterpose_core.secret_files import read_secret
+from counterpose_core.suite_servers import SuiteServers
 from counterpose_core.tracing import ENDPOINT_VARIABLE
 from counterpose_core.types import Name, is_loopback
 
@@ -28,7 +29,7 @@ OTHERS = ""
 """The name under which `cluster_token_files` has a path that was given without one."""
 
 
-class GatewaySettings(BaseModel, frozen=True, extra="forbid"):
+class GatewaySettings(SuiteServers, frozen=True, extra="forbid"):
     """The settings of ``counterpose-gateway serve`` and ``work``."""
 
     database_url: str = f"sqlite:///{STATE_DIR / 'ledger.db'}"

@@ -20,6 +20,7 @@ from counterpose_core.contract.tokens import TextualInversionPreset
 from counterpose_core.contract.transforms import SMALLEST_SIZE
 from counterpose_core.errors import InvalidRequest, UnknownModel
 from counterpose_core.suite_files import section_faults, suite_sections
+from counterpose_core.suite_servers import Server, SuiteServers, with_servers
 from counterpose_core.text_form import TextForm
 from counterpose_core.transforms.table import LEVELS, operation
 from counterpose_core.types import Cosine, ServiceName
@@ -38,11 +39,6 @@ _Variant = Annotated[
     str,
     Field(pattern=r"\A[a-z0-9_]+\z"),
     TextForm("must be a copy's name, such as fp16: small letters, digits and underscores"),
-]
-_Server = Annotated[
-    str,
-    Field(pattern=r"\Ahttps?://[^/?#@\s]+(/[^/?#\s]+)*/v1\z"),
-    TextForm("must be a server's address that ends in /v1, as https://host/v1, without a user or a query"),
 ]
 _Part = TypeVar("_Part")
 
@@ -99,7 +95,7 @@ class CaptionerSuite(_ModelSuite):
 
     engine: Engine = "transformers"
     model: str
-    server: _Server | None = None
+    server: Server | None = None
     instruction: str = Field(default="Describe this image in one sentence.", min_length=1)
     beams: int = Field(default=5, ge=1)
     min_tokens: int = Field(default=20, ge=0)
@@ -139,7 +135,7 @@ class PerturberSuite(_ModelSuite):
     engine: Engine = "transformers"
     model: str
     adapter: str | None = None
-    server: _Server | None = None
+    server: Server | None = None
     tokenizer: str | None = None
     temperature: float = Field(default=1.0, gt=0)
     top_k: int = Field(default=0, ge=0)
@@ -178,7 +174,7 @@ class EditorSuite(_ModelSuite):
     """
 
     model: str
-    server: _Server | None = None
+    server: Server | None = None
     preview_decoder: str | None = None
     # Autoencoders halve a side three times; no supported model was trained beyond 1024 pixels.
     resolution: int = Field(ge=8, le=2048, multiple_of=8)
@@ -373,17 +369,18 @@ class Suite(_SuitePart):
         return part
 
 
-def load_suite(name_or_file: str) -> Suite:
-    """Read a suite by its name, or from the user's TOML file.
+def load_suite(name_or_file: str, servers: SuiteServers | None = None) -> Suite:
+    """Read a suite by its name, or from the user's TOML file; ``servers`` are the settings it may refer to.
 
     A file with ``base = "miniature"`` at its top has the sections of that suite, or of another file, except
     those that it writes itself, which it writes whole.
 
     Raises:
         UnknownModel: no suite has this name.
-        InvalidRequest: the file cannot be read, or a field of it is missing, unknown or out of range.
+        InvalidRequest: the file cannot be read, a field of it is missing, unknown or out of range, or a
+            setting that it refers to is not set.
     """
-    sections = suite_sections(name_or_file)
+    sections = with_servers(name_or_file, suite_sections(name_or_file), servers)
     try:
         return Suite.model_validate(sections)
     except ValidationError as error:

@@ -36,18 +36,19 @@ def suite_sections(name_or_file: str, above: tuple[Path, ...] = ()) -> dict[str,
     path = Path(name_or_file)
     # The suffix decides, not whether the file exists: a misspelt file name must not select a suite.
     if path.suffix != ".toml":
-        return tomllib.loads(_shipped(name_or_file))
-    path = path.absolute()
-    if path.resolve() in above:
-        raise InvalidRequest(f"the suite file {str(path)!r} is its own base; name another one")
-    own = _beside(path, _table(path))
+        own, folder = tomllib.loads(_shipped(name_or_file)), None
+    else:
+        path = path.absolute()
+        if path.resolve() in above:
+            raise InvalidRequest(f"the suite file {str(path)!r} is its own base; name another one")
+        own, folder = _beside(path, _table(path)), path.parent
     base = own.pop("base", None)
     if base is None:
         return own
     if not isinstance(base, str):
         raise InvalidRequest(f"base of the suite file {str(path)!r} must be a suite's name, or a .toml file")
-    below = str(path.parent / base) if base.endswith(".toml") else base
-    inherited = suite_sections(below, (*above, path.resolve()))
+    below = str(folder / base) if folder is not None and base.endswith(".toml") else base
+    inherited = suite_sections(below, above if folder is None else (*above, path.resolve()))
     if "editor" in own:
         # It was measured of the base's generator.
         inherited.pop("generator_gap", None)

@@ -9,10 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from counterpose_core.secret_files import read_secret
 from counterpose_core.suite import load_suite
+from counterpose_core.suite_servers import SuiteServers
 from counterpose_core.tracing import ENDPOINT_VARIABLE
 from counterpose_core.types import ServiceName
 from counterpose_services.outbound.hosts import bare_loopback
@@ -32,7 +33,10 @@ __all__ = ["SERVICES", "ServiceName", "ServiceSettings", "embedded_suite_root", 
 SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
 SHARED_PREFIX = "COUNTERPOSE_"
 OWN_PREFIX = "COUNTERPOSE_SERVICES_"
-SHARED_WITH_GATEWAY = ("suite", "suite_root", "store_url", "secret", "secret_file", "state_dir")
+SHARED_WITH_GATEWAY = (
+    *("suite", "suite_root", "store_url", "secret", "secret_file", "state_dir"),
+    *SuiteServers.model_fields,
+)
 HOST_LISTS = ("oip_hosts", "openai_hosts", "images_hosts")
 LISTS = (*HOST_LISTS, "allowed_licences")
 
@@ -61,7 +65,7 @@ def embedded_suite_root() -> Path:
     return Path(str(resources.files(SUITE_PACKAGE))) / "weights"
 
 
-class ServiceSettings(BaseModel, frozen=True, extra="forbid"):
+class ServiceSettings(SuiteServers, frozen=True, extra="forbid"):
     """The settings of the services; a missing value is read from the environment or has its default."""
 
     # A misspelt setting must not silently mean the default.
@@ -200,7 +204,7 @@ class ServiceSettings(BaseModel, frozen=True, extra="forbid"):
     def _safe(self) -> ServiceSettings:
         for service in SERVICES:
             _require_consistent(service, self.of(service))
-            _require_start(service, self.of(service), self.suite, self.request_timeout_s)
+            _require_start(service, self.of(service), self)
         for field in HOST_LISTS:
             if bare := bare_loopback(getattr(self, field)):
                 raise ValueError(
@@ -271,13 +275,14 @@ def _require_consistent(service: ServiceName, own: ResolvedOptions) -> None:
         )
 
 
-def _require_start(service: ServiceName, own: ResolvedOptions, suite: str, timeout_s: float) -> None:
+def _require_start(service: ServiceName, own: ResolvedOptions, settings: ServiceSettings) -> None:
     """Raise ValueError if a service may have no replica, and how long one takes to start is unknown.
 
     A service that the suite does not have never starts.
     """
-    variable = own_variable(service, "start_s")
-    if own.min_replicas == 0 and own.start_s is None and service in load_suite(suite).services:
+    variable, timeout_s = own_variable(service, "start_s"), settings.request_timeout_s
+    unknown = own.min_replicas == 0 and own.start_s is None
+    if unknown and service in load_suite(settings.suite, settings).services:
         raise ValueError(
             f"min_replicas of the {service} is 0: its first call waits for a replica; set {variable} to the "
             "seconds that `counterpose-services check --load` prints, or min_replicas to 1"

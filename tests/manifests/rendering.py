@@ -13,7 +13,7 @@ Document = dict[str, Any]
 
 ROOT = Path(__file__).resolve().parents[2]
 K8S = ROOT / "k8s"
-OVERLAYS = ("gpu", "laptop", "photographs")
+OVERLAYS = ("api", "gpu", "laptop", "photographs")
 KNOWN = {
     "apiVersion",
     "kind",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from unittest import mock
 
+from counterpose_core.suite_servers import SuiteServers
 from counterpose_gateway.settings import PREFIX, GatewaySettings, settings_from
 from counterpose_gateway.settings import variable as gateway_variable
 from counterpose_services.service_options import ServiceOptions
@@ -22,7 +23,10 @@ GATEWAY_VARIABLES = {STATE_DIR, *(gateway_variable(field) for field in GatewaySe
 SERVICE_VARIABLES = {
     services_variable(field) for field in ServiceSettings.model_fields if field not in SERVICES
 } | {own_variable(service, field) for service in SERVICES for field in ServiceOptions.model_fields}
-SHARED = ("COUNTERPOSE_SECRET_FILE", "COUNTERPOSE_STORE_URL", "COUNTERPOSE_SUITE")
+SHARED = (
+    *("COUNTERPOSE_SECRET_FILE", "COUNTERPOSE_STORE_URL", "COUNTERPOSE_SUITE"),
+    *(gateway_variable(field) for field in SuiteServers.model_fields),
+)
 
 
 def services_settings(found: list[Document]) -> ServiceSettings:
@@ -43,7 +47,7 @@ def variables(found: list[Document]) -> Iterator[str]:
     unknown = [name for name in told if name not in GATEWAY_VARIABLES]
     unknown += [name for name in services if name not in SERVICE_VARIABLES and not OTHERS.fullmatch(name)]
     yield from (f"{name} is no setting" for name in unknown)
-    differing = [name for name in SHARED if gateway[name] != services[name]]
+    differing = [name for name in SHARED if gateway.get(name) != services.get(name)]
     yield from (f"{name} differs between gateway and services" for name in differing)
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     if gateway["COUNTERPOSE_STORE_URL"].startswith("s3://") and "\ns3fs==" not in lock:

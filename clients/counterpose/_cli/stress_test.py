@@ -353,7 +353,9 @@ def stress_test_figures(summary: StressTestSummary) -> str:
     insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
     warnings = [line for told in summary.warnings for line in (told, "")]
     warnings += [*map(str, summary.baseline), ""] if summary.baseline else []
-    return "\n".join([*warnings, *_verdicts(summary), "", *_findings(summary), *shown, *counts, *insights])
+    preserved = [] if summary.preservation is None else [*summary.preservation.lines, ""]
+    head = [*warnings, *_verdicts(summary), "", *_findings(summary)]
+    return "\n".join([*head, *shown, *preserved, *counts, *insights])
 
 
 def _verdicts(summary: StressTestSummary) -> list[str]:

@@ -19,6 +19,8 @@ FOLDERS = (
     "COUNTERPOSE_SECRET_FILE",
     MODELS_VARIABLE,
     "COUNTERPOSE_SERVICES_LABEL_MAP",
+    "COUNTERPOSE_SERVICES_OPENAI_KEY_FILE",
+    "COUNTERPOSE_SERVICES_IMAGES_KEY_FILE",
 )
 """Variables that may hold a path relative to the caller's folder, in which the processes do not run."""
 

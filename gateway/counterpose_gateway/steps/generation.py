@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from counterpose_core.contract.editor import GenerateItem, GenerationPreset
+from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.errors import InvalidRequest, PolicyRefused, PromptTooLong
 from counterpose_core.suite import EditorSuite
 from counterpose_core.text.class_prompts import LONGEST_PROMPT
@@ -43,12 +44,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Generated:
-    """An item's image, what it was generated from, and its cost."""
+    """An item's image, what it was generated from, its cost, and the server that made it, if one did."""
 
     item: LeasedItem
     image: BlobRef
     asked: Asked
     cost: Cost
+    served: ServedImage | None = None
 
 
 def generation_of(editor: EditorSuite, preset: GenerationPreset, create: BaseModel) -> GenerationPreset:
@@ -115,7 +117,7 @@ async def generate_images(
                 drops.filtered(each.item, SAFETY, why)
                 continue
             await check_image(made.image, calls.store)
-            generated.append(Generated(each.item, made.image, each, own_cost(made.cost)))
+            generated.append(Generated(each.item, made.image, each, own_cost(made.cost), made.served))
     return generated, drops
 
 

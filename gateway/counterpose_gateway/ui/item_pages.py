@@ -47,6 +47,12 @@ class ShownItem:
         return result.image if is_shown and result is not None else None
 
     @property
+    def difference(self) -> str | None:
+        """The map of what changed in the image that is shown, if it was measured."""
+        preserved = getattr(self.item.result, "preservation", None)
+        return None if preserved is None or self.image is None else preserved.map
+
+    @property
     def recipes(self) -> list[tuple[str, str, Mapping[str, PredictionPair]]]:
         """What operations made of the photograph: the title and address of each image, and the answers."""
         item, told = self.item, getattr(self.item, "instruction", None)
@@ -94,6 +100,8 @@ class ShownItem:
             facts += [(f"weights of the {name}", weights) for name, weights in sorted(result.models.items())]
             seconds = {name: f"{taken:.2f} s" for name, taken in result.service_seconds.items()}
             facts += [(f"time in the {name}", taken) for name, taken in sorted(seconds.items())]
+        if (served := getattr(result, "served", None)) is not None:
+            facts.append(("made by the server", f"{served.model} at {served.server}"))
         if isinstance(result, ItemResult):
             facts += _scores(result)
         if isinstance(result, SampleResult) and result.caption:
@@ -116,6 +124,8 @@ def _scores(result: ItemResult) -> list[tuple[str, str]]:
         facts.append(("strength", f"{result.strength:g}"))
     if result.psnr_db is not None:
         facts.append(("likeness to the original", f"{result.psnr_db:.1f} dB"))
+    if result.preservation is not None:
+        facts.append(("faults of preservation", ", ".join(result.preservation.faults) or "none"))
     if result.scores is not None:
         facts += [
             ("does the image change as its caption does", f"{result.scores.direction:.2f}"),

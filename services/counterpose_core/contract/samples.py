@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from counterpose_core.contract.runs import PredictionPair, Provenance
+from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.types import BlobRef
 
 
@@ -17,6 +20,8 @@ class SampleResult(Provenance):
     """Seed of its starting noise, or null for a caption."""
     caption: str | None = None
     """Its caption, or null for a sample."""
+    served: ServedImage | None = Field(default=None, exclude_if=lambda served: served is None)
+    """How a server of others made the image; absent where none did."""
     object_similarity: float | None = None
     """CLIP's cosine with the caption of the label, or null if it was not measured."""
     predictions: dict[str, PredictionPair] = {}

@@ -45,6 +45,15 @@ class ServedImage(ResponseBody):
     """Seconds that the server took, with all tries."""
     usage: ServedUsage = ServedUsage()
     """What it says that the image took."""
+    seed_repeats: bool | None = Field(default=None, exclude_if=lambda repeats: repeats is None)
+    """Of an image that was asked for unchanged by a seed: whether the server makes an image again by its
+    seed; absent of other images, and before it was asked twice."""
     noise_db: float | None = None
     """Of an image that was asked for unchanged: peak signal-to-noise ratio in dB between it and another draw
-    of the same request, the server's own noise; null for other images, and where the two differ in size."""
+    of the same request, the server's own noise; null for other images, where the two differ in size, and of
+    the one image by which `seed_repeats` was found."""
+
+
+def seed_of(seed: int | None, served: ServedImage | None) -> int | None:
+    """Return the seed that makes an image again: of a server's image the one that it took, if it took one."""
+    return seed if served is None else served.seed

@@ -205,6 +205,9 @@ class StressTestSummary(RunSummary):
     """How natural the screen's captions are, or null if no likelihoods were recorded."""
     preservation: PreservationSummary | None = Field(default=None, exclude_if=lambda rows: rows is None)
     """Whether only the asked change changed in the screen's images; absent where that was not measured."""
+    unrepeated_seeds: int = Field(default=0, exclude_if=lambda number: number == 0)
+    """Number of the screen's controls of a server that made another image for the same seed, although the
+    suite says that it repeats an image by it."""
     sweep: SweepSummary | None = None
     """How the strength sweep was chosen from, or null if there was no sweep."""
     suite_fit: SuiteFitSummary | None = None
@@ -235,6 +238,12 @@ class StressTestSummary(RunSummary):
             "update it"
             for kind, number in self.unknown_kinds.items()
         ]
+        if self.unrepeated_seeds:
+            unknown.append(
+                "the server made another image for the same seed, as "
+                f"{self.unrepeated_seeds} controls tell: no seed repeats an image of this run; set seeded = "
+                "false in the suite"
+            )
         return [*unknown, *(str(note) for note in (outside, self.judged_again) if note is not None)]
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ class CaptionerDeployment(EngineService[Captioner]):
         from counterpose_services.captioner.engine import CaptionerEngine
         from counterpose_services.captioner.served import load_served
 
-        suite, store = load_suite(settings.suite).captioner, BlobStore(settings.store_url)
+        suite, store = load_suite(settings.suite, settings).captioner, BlobStore(settings.store_url)
         if suite.engine != "transformers":
             return load_served(suite, settings, store)
         own = settings.of("captioner")
@@ -37,7 +37,7 @@ class CaptionerDeployment(EngineService[Captioner]):
     @classmethod
     def calls_at_once(cls, settings: ServiceSettings) -> int:
         """Return as many calls as a server may have requests; a model in the replica takes one at a time."""
-        served = load_suite(settings.suite).captioner.engine != "transformers"
+        served = load_suite(settings.suite, settings).captioner.engine != "transformers"
         return settings.openai_in_flight if served else 1
 
     @cached_property

@@ -43,7 +43,7 @@ class ClassifiersDeployment(EngineService[Classifiers]):
         """Load the suite's classifiers; each reads its weights on first use."""
         from counterpose_services.classifiers.engine import ClassifiersEngine
 
-        suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+        suite, store = load_suite(settings.suite, settings), BlobStore(settings.store_url)
         given = ClassifierOptions.model_validate(settings, from_attributes=True)
         options = given.model_copy(update={"device": settings.of("classifiers").device})
         return ClassifiersEngine.load(suite.classifiers, settings.suite_root, store, options)

@@ -111,7 +111,10 @@ class Backends:
 
     def _of(self, preset: EditorPreset) -> EditBackend:
         if preset.backend not in self._backends:
-            raise InvalidRequest(f"the suite's editor has no preset of the backend {preset.backend!r}")
+            raise InvalidRequest(
+                f"the suite's editor has no preset of the backend {preset.backend!r}; start the services "
+                "with the suite that the run was planned for"
+            )
         return self._backends[preset.backend]
 
     def _able(self, ability: Ability) -> EditBackend:

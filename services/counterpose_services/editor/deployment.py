@@ -68,7 +68,9 @@ class EditorDeployment(EngineService[Editor]):
         """Load the backends of the suite's presets."""
         from counterpose_services.editor.backends import Backends
 
-        return Backends.load(load_suite(settings.suite).editor, settings, BlobStore(settings.store_url))
+        return Backends.load(
+            load_suite(settings.suite, settings).editor, settings, BlobStore(settings.store_url)
+        )
 
     @classmethod
     def calls_at_once(cls, settings: ServiceSettings) -> int:

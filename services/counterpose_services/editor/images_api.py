@@ -84,7 +84,8 @@ class ImagesApi(EditBackend):
     """Asks a server for each image, with one outcome each; ``judge`` is a safety checker's, if there is one.
 
     An edit of a caption to itself asks for the image unchanged, twice: the answers differ by the server's own
-    noise. An answer is kept under all that was asked, so that a repeated call does not ask again.
+    noise. The first such pair of a server with seeds has one seed: it tells whether that repeats an image. An
+    answer is kept under all that was asked, so that a repeated call does not ask again.
     """
 
     kind = "images-api"
@@ -97,6 +98,7 @@ class ImagesApi(EditBackend):
         # Nobody but the server knows its weights, or when they change.
         revision = digest(f"{server.url} {suite.model}".encode())
         self._identity = ModelIdentity(id=f"{suite.model} at {self._host}", revision=revision)
+        self._seed_repeats: bool | None = None
 
     @property
     def identity(self) -> ModelIdentity:
@@ -170,10 +172,11 @@ class ImagesApi(EditBackend):
         wanted = "x".join(map(str, size)) if preset.size == "source" else preset.size
         files = {"image": ("image.png", encode_png(pixels), "image/png")}
         unchanged = prompt == template.instruction(item.caption, item.caption)
-        questions = []
+        repeats, questions = preset.seeded and self._seed_repeats is None, []
         for number in range(2 if unchanged else 1):
             # Of the image and the draw alone: an edit and its control then have the same noise.
-            seed = cache_key(seed=preset.seed, image=item.image, number=number)[:_SEED_DIGITS]
+            draw = 0 if repeats else number
+            seed = cache_key(seed=preset.seed, image=item.image, number=draw)[:_SEED_DIGITS]
             sent = int(seed, 16) if preset.seeded else None
             fields = self._fields(preset, prompt, size=wanted, seed=sent)
             form = Form({name: str(value) for name, value in fields.items()}, files)
@@ -233,7 +236,13 @@ class ImagesApi(EditBackend):
         """Return the image in the size in which it is used, and where it comes from."""
         (drawn, image), *others = made.answers
         size, source = _size(image), task.source
-        noise = [psnr_db(image, other) for _, other in others if other.shape == image.shape]
+        first, *again = task.questions
+        noise = list[float]()
+        for question, (_, other) in zip(again, others, strict=True):
+            if question.seed is not None and question.seed == first.seed:
+                self._seed_repeats = np.array_equal(image, other)
+            elif other.shape == image.shape:
+                noise.append(psnr_db(image, other))
         drifts = source is not None and size != source
         if drifts and task.preset.resize and source is not None:
             image = np.asarray(Image.fromarray(image).resize(source, Image.Resampling.LANCZOS))
@@ -241,13 +250,14 @@ class ImagesApi(EditBackend):
             server=self._host,
             model=self._suite.model,
             template=None if source is None else task.preset.template,
-            seed=task.questions[0].seed,
+            seed=first.seed,
             answer=digest(drawn.file),
             size=size,
             drift_from=source if drifts else None,
             resized=drifts and task.preset.resize,
             seconds=drawn.seconds,
             usage=drawn.usage,
+            seed_repeats=self._seed_repeats if again else None,
             noise_db=noise[0] if noise else None,
         )
         return image, served

@@ -180,7 +180,7 @@ def allowance_bytes(service: ServiceName, suite: Suite, dtype: Precision, folder
     """Return the stated allowance for activations and libraries, for one replica.
 
     Captioner and perturber: the keys and values of a full batch, from the model's configuration. Editor: one
-    image, because its batches shrink until they fit.
+    image, because its batches shrink until they fit. A model at a server takes none.
     """
     return LIBRARIES_BYTES + sum(_activations(service, suite, BYTES[dtype], folder))
 
@@ -188,7 +188,7 @@ def allowance_bytes(service: ServiceName, suite: Suite, dtype: Precision, folder
 def _activations(service: ServiceName, suite: Suite, size: int, folder: Path | None) -> Iterator[int]:
     if service not in suite.services:
         return
-    if service == "editor":
+    if service == "editor" and suite.editor.server is None:
         yield max(_editing(suite.editor, size))
     elif service == "captioner" and suite.captioner.engine != "openai":
         of = suite.captioner

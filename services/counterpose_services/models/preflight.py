@@ -38,7 +38,7 @@ def require_room(settings: ServiceSettings, services: Sequence[ServiceName]) -> 
 
 def weights_of(settings: ServiceSettings, services: Sequence[ServiceName]) -> Sizes:
     """Return the bytes of each service's weights, in its precision; unknown ones count as none."""
-    suite = load_suite(settings.suite)
+    suite = load_suite(settings.suite, settings)
     return {
         service: sum(model.weights_bytes or 0 for model in models_of(service, suite, settings))
         for service in services
@@ -120,7 +120,7 @@ def require_licences(settings: ServiceSettings, services: Sequence[ServiceName])
 
 def licence_refusals(settings: ServiceSettings, service: ServiceName) -> list[str]:
     """Return a sentence for each model of ``service`` whose restricted licence the settings do not allow."""
-    suite = load_suite(settings.suite)
+    suite = load_suite(settings.suite, settings)
     if service not in suite.services:
         return []
     refusals = []

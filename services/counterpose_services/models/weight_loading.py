@@ -46,7 +46,7 @@ def starting(settings: ServiceSettings, service: ServiceName) -> Iterator[None]:
 
 def weights_by_path(settings: ServiceSettings, service: ServiceName) -> dict[str, str]:
     """Return how each file of the service's weights is called, by its path with links resolved."""
-    found = models_of(service, load_suite(settings.suite), settings)
+    found = models_of(service, load_suite(settings.suite, settings), settings)
     return {
         # The hub's cache links to files whose names are digests.
         str(file.resolve()): file.relative_to(model.folder).as_posix()

@@ -133,7 +133,7 @@ def require_weights(settings: ServiceSettings, services: Sequence[ServiceName]) 
         UnknownModel: a folder is missing, or the suite has no such service.
         ModelFormatRefused: weights are not safetensors.
     """
-    suite, root = load_suite(settings.suite), settings.suite_root
+    suite, root = load_suite(settings.suite, settings), settings.suite_root
     for service in services:
         if service not in suite.services:
             # Raises the error of a suite without it.

@@ -88,7 +88,10 @@ def _only_file(answer: Drawings, server: str) -> bytes:
 
 def _usage(told: Any) -> ServedUsage:
     """Read what a server says of its use; what is no count there is as if it were not said."""
+    given = told or {}
+    # SGLang counts images by the names of chats.
+    named = {"input_tokens": given.get("prompt_tokens"), "output_tokens": given.get("completion_tokens")}
     try:
-        return ServedUsage.model_validate(told or {})
+        return ServedUsage.model_validate(named | given)
     except ValidationError:
         return ServedUsage()

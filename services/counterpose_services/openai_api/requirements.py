@@ -12,7 +12,7 @@ from counterpose_services.settings import ServiceName, ServiceSettings
 
 def require_servers(settings: ServiceSettings, services: Sequence[ServiceName]) -> None:
     """Check the servers of all these services; raises as `require_server` does."""
-    suite = load_suite(settings.suite)
+    suite = load_suite(settings.suite, settings)
     for service in services:
         require_server(service, suite, settings)
 

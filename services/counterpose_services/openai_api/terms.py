@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from counterpose_services.outbound.calls import AnswerLimits
 from counterpose_services.outbound.hosts import require_host
@@ -31,7 +32,7 @@ def language_terms(settings: ServiceSettings) -> ServerTerms:
     return ServerTerms(
         use="language models",
         prefix="COUNTERPOSE_SERVICES_OPENAI",
-        hosts=settings.openai_hosts,
+        hosts=(*settings.openai_hosts, *_host(settings.language_server)),
         key_file=settings.openai_key_file,
         limits=AnswerLimits(settings.openai_seconds, settings.openai_answer_bytes),
         in_flight=settings.openai_in_flight,
@@ -43,8 +44,13 @@ def image_terms(settings: ServiceSettings) -> ServerTerms:
     return ServerTerms(
         use="images",
         prefix="COUNTERPOSE_SERVICES_IMAGES",
-        hosts=settings.images_hosts,
+        hosts=(*settings.images_hosts, *_host(settings.images_server)),
         key_file=settings.images_key_file,
         limits=AnswerLimits(settings.images_seconds, settings.images_answer_bytes),
         in_flight=settings.images_in_flight,
     )
+
+
+def _host(server: str | None) -> tuple[str, ...]:
+    """Return the host of an address that the operator's own settings name, which lists it."""
+    return () if server is None else (urlsplit(server).netloc,)

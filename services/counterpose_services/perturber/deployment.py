@@ -68,7 +68,7 @@ class PerturberDeployment(EngineService[Perturber]):
 
 
 def _perturber(settings: ServiceSettings) -> PerturberSuite:
-    return load_suite(settings.suite).perturber
+    return load_suite(settings.suite, settings).perturber
 
 
 def build(args: ServiceSettings) -> Application:

@@ -32,7 +32,7 @@ class SegmenterDeployment(EngineService[Segmenter]):
         """Load the suite's segmenter."""
         from counterpose_services.scorer.segmenter import SegmenterEngine
 
-        suite = load_suite(settings.suite)
+        suite = load_suite(settings.suite, settings)
         if suite.segmenter is None:
             raise UnknownModel(f"the suite {suite.name!r} has no segmenter; choose a suite with one")
         store, device = BlobStore(settings.store_url), settings.of("scorer").device
@@ -80,7 +80,7 @@ class ScorerDeployment(EngineService[Scorer]):
         """Load the suite's scorer."""
         from counterpose_services.scorer.engine import ScorerEngine
 
-        suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+        suite, store = load_suite(settings.suite, settings), BlobStore(settings.store_url)
         own = settings.of("scorer")
         return ScorerEngine.load(suite.scorer, settings.suite_root, store, device=own.device)
 
@@ -140,7 +140,7 @@ class ScorerDeployment(EngineService[Scorer]):
 
 def build(args: ServiceSettings) -> Application:
     """Return the scorer's application: ``serve run counterpose_services.scorer.deployment:build``."""
-    suite = load_suite(args.suite)
+    suite = load_suite(args.suite, args)
     if suite.segmenter is None:
         return application("scorer", ScorerDeployment, args)
     if suite.scorer_part is None:

@@ -85,7 +85,7 @@ def check_services(settings: ServiceSettings, services: Sequence[ServiceName], *
     Raises:
         UnknownModel: there is no such suite.
     """
-    suite = load_suite(settings.suite)
+    suite = load_suite(settings.suite, settings)
     found = [_service(service, suite, settings, load=load) for service in services]
     devices = list(_devices(found))
     return Check(

@@ -61,7 +61,7 @@ class EngineService(ABC, Generic[Served]):
         )
         # Ray's part of a start, a process and its imports, is in neither number.
         self._start_s = PROCESS_S + (settings.of(self.name).start_s or time.monotonic() - began)
-        self._suite, self._held = load_suite(settings.suite), 0.0
+        self._suite, self._held = load_suite(settings.suite, settings), 0.0
 
     def _loaded(self) -> Served:
         # Imports safetensors, which a node that only holds the configuration may lack.

@@ -112,7 +112,7 @@ def _tried(service: ServiceName, settings: ServiceSettings) -> Trial:
             module, _, _ = import_path(service).partition(":")
             engine = _deployment(importlib.import_module(module), service).load(private)
             loaded = time.monotonic()
-            REQUESTS[service](engine, load_suite(private.suite), BlobStore(folder))
+            REQUESTS[service](engine, load_suite(private.suite, private), BlobStore(folder))
         except (CounterposeError, OSError, RuntimeError, MemoryError, ValueError) as error:
             # Of a library's error, the first line is the finding and the rest its trace.
             told = error.detail if isinstance(error, CounterposeError) else f"{type(error).__name__}: {error}"

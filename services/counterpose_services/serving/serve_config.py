@@ -33,7 +33,7 @@ def services_of(settings: ServiceSettings) -> tuple[ServiceName, ...]:
     Raises:
         UnknownModel: there is no such suite.
     """
-    of_suite = load_suite(settings.suite).services
+    of_suite = load_suite(settings.suite, settings).services
     return tuple(service for service in SERVICES if service in of_suite)
 
 

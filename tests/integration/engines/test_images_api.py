@@ -27,7 +27,7 @@ from counterpose_services.editor.backends import Backends
 from counterpose_services.editor.images_api import ImagesApi
 from counterpose_services.openai_api.requirements import require_servers
 from counterpose_services.settings import ServiceSettings
-from fakes.images_server import Asked, ImagesServer, Reply, always, drawing, images_server
+from fakes.images_server import Asked, ImagesServer, Reply, always, drawing, images_server, obey
 
 CAPTION, EDITED = "a photo of a dog on the grass", "a photo of a dog on the water"
 
@@ -154,8 +154,11 @@ def test_edits_of_an_image_share_its_seed_and_draws_and_images_do_not(
 def test_a_caption_edited_to_itself_asks_twice_for_the_image_unchanged(
     server: ImagesServer, store: BlobStore, image: str, pixels: Pixels
 ) -> None:
-    [control] = edited(backend(server, store, seeded=True), request(image, CAPTION, seeded=True))
-    first, second = server.asked
+    engine, other = backend(server, store, seeded=True), store.put(encode_raw(pixels[::-1].copy()))
+    # By the first of all it is seen whether a seed repeats an image.
+    edited(engine, request(other, CAPTION, seeded=True))
+    [control] = edited(engine, request(image, CAPTION, seeded=True))
+    first, second = server.asked[2:]
     assert (
         first.fields["prompt"]
         == second.fields["prompt"]
@@ -167,6 +170,34 @@ def test_a_caption_edited_to_itself_asks_twice_for_the_image_unchanged(
     assert control.served is not None
     # Two draws of grain from -2 to 2 differ by a mean square of 4.
     assert control.served.noise_db == pytest.approx(42.1, abs=1.0)
+
+
+@pytest.mark.fault("F12")
+@pytest.mark.parametrize("repeats", [True, False])
+def test_a_server_that_makes_another_image_for_the_same_seed_is_told_of(
+    server: ImagesServer, store: BlobStore, image: str, pixels: Pixels, repeats: bool
+) -> None:
+    if not repeats:
+        # It takes the seed, and does not mind it.
+        server.answer = lambda asked, closing: obey(
+            Asked(asked.path, {"prompt": asked.fields["prompt"]}, asked.key, asked.image), closing
+        )
+    engine = backend(server, store, seeded=True)
+    [edit] = edited(engine, request(image, seeded=True))
+    [first] = edited(engine, request(image, CAPTION, seeded=True))
+    other = store.put(encode_raw(pixels[::-1].copy()))
+    [later] = edited(engine, request(other, CAPTION, seeded=True))
+    _, *controls = server.asked
+    seeds = [asked.fields["seed"] for asked in controls]
+    # One pair of all is asked for by one seed, and no question is added.
+    assert (len(seeds), len(set(seeds))) == (4, 3)
+    told = [served.seed_repeats for made in (edit, first, later) if (served := made.served) is not None]
+    assert told == [None, repeats, repeats]
+    noise = [served.noise_db for made in (first, later) if (served := made.served) is not None]
+    assert noise == [None, pytest.approx(42.1, abs=1.5)]
+    [plain] = edited(backend(server, store), request(image, CAPTION))
+    assert plain.served is not None
+    assert plain.served.seed_repeats is None
 
 
 def test_the_noise_of_controls_that_differ_in_size_is_not_known(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from counterpose._cli.stress_test import stress_test_text
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.images.codecs import encode_png
 from fakes.images_gateway import images_gateway, upload_images
@@ -44,7 +45,7 @@ async def items_of(gateway: Any, run: str) -> list[dict[str, Any]]:
 
 
 async def test_a_server_that_shifts_its_edits_is_found_out_everywhere(tmp_path: Path) -> None:
-    async with images_gateway(tmp_path, shifting) as (gateway, _):
+    async with images_gateway(tmp_path, shifting) as (gateway, server):
         await upload_images(gateway, "demo", IMAGES)
         # The fakes know an image by its pixels, and these are nobody's: what they answer does not matter.
         summary = await gateway.stress_test(FEW)
@@ -64,6 +65,19 @@ async def test_a_server_that_shifts_its_edits_is_found_out_everywhere(tmp_path: 
             "of the edits are shifted by more than 1 % of a side" in line
             for line in str(summary).splitlines()
         )
+
+        terminal = stress_test_text(summary).splitlines()
+        assert found.lines
+        assert set(found.lines) <= set(terminal)
+
+        for item in (kept[0], next(item for item in items if item["kind"] == "reconstruction")):
+            shown = (await gateway.http.get(f"/ui/runs/{summary.run_id}/items/{item['id']}")).text
+            map_of = item["result"]["preservation"]["map"]
+            assert f'href="/ui/images/{map_of}.png"' in shown
+            assert (await gateway.http.get(f"/ui/images/{map_of}.webp")).status_code == 200
+            faults = ", ".join(item["result"]["preservation"]["faults"]) or "none"
+            assert f"<dt>faults of preservation</dt><dd><code>{faults}</code>" in shown
+            assert f"<code>editor-1 at 127.0.0.1:{server.port}</code>" in shown
 
         page = (await gateway.http.get(f"/v1/runs/{summary.run_id}/report")).text
         told = text_of(page.partition('id="configuration"')[0])

@@ -15,7 +15,10 @@ import yaml
 from pydantic import ValidationError
 from ray.serve.schema import ServeDeploySchema
 
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.suite import load_suite
 from counterpose_services.editor.deployment import build as build_editor
+from counterpose_services.openai_api.terms import image_terms
 from counterpose_services.scorer.deployment import build as build_scorer
 from manifests.checks import files, problems
 from manifests.operator import OPERATOR, OURS, made_pods, reaches
@@ -26,10 +29,10 @@ from manifests.variables import gateway_settings, services_settings
 
 UPGRADE, JOBS, OBSERVABILITY = "incremental-upgrade", "jobs", "observability"
 RENDERED = [
-    ("laptop",), ("photographs",), ("photographs", JOBS),
+    ("laptop",), ("photographs",), ("photographs", JOBS), ("api",), ("api", JOBS),
     ("gpu",), ("gpu", UPGRADE), ("gpu", JOBS), ("gpu", UPGRADE, JOBS), ("gpu", OBSERVABILITY),
 ]  # fmt: skip
-SUITES = {"laptop": "miniature", "photographs": "photographs", "gpu": "lance"}
+SUITES = {"laptop": "miniature", "photographs": "photographs", "gpu": "lance", "api": "api"}
 KEYS = {"COUNTERPOSE_API_KEYS": "sixteen-letters-or-more"}
 SERVE_PORT, DASHBOARD_PORT = 8101, 8265
 
@@ -307,6 +310,29 @@ def test_a_suite_deploys_the_services_that_it_has() -> None:
     assert not [pod.origin for pod in made_pods(found) if "nvidia.com/gpu" in yaml.safe_dump(pod.spec)]
     variables_of(found, "services")["COUNTERPOSE_SUITE"] = "lance"
     assert "the applications are not those of `counterpose-services config`" in problems(found)
+
+
+def test_an_editor_by_address_needs_no_gpu_and_is_there_only_for_work() -> None:
+    found = overlay("api")
+    assert not [pod.origin for pod in made_pods(found) if "nvidia.com/gpu" in yaml.safe_dump(found)]
+    settings = services_settings(found)
+    options = build_editor(settings)._bound_deployment
+    scaling = options._deployment_config.autoscaling_config
+    assert scaling is not None
+    assert (scaling.min_replicas, scaling.max_replicas) == (0, 4)
+    assert not (options.ray_actor_options or {}).get("num_gpus")
+    image_server = load_suite(settings.suite, settings).editor.server
+    assert image_server == "https://images.example.com/v1"
+    image_terms(settings).require_listed(image_server)
+
+
+def test_gateway_and_services_ask_the_same_servers() -> None:
+    found = overlay("api")
+    variables_of(found, "services")["COUNTERPOSE_IMAGES_SERVER"] = "https://other.example.com/v1"
+    assert "COUNTERPOSE_IMAGES_SERVER differs between gateway and services" in problems(found)
+    del variables_of(found, "services")["COUNTERPOSE_LANGUAGE_MODEL"]
+    with pytest.raises(InvalidRequest, match="set COUNTERPOSE_LANGUAGE_MODEL"):
+        problems(found)
 
 
 @pytest.mark.fault("T7")

@@ -125,11 +125,13 @@ def test_relative_paths_mean_the_caller_s_folder(monkeypatch: pytest.MonkeyPatch
         "COUNTERPOSE_SUITE": "mine.toml",
         "COUNTERPOSE_SUITE_ROOT": "models",
         "COUNTERPOSE_SERVICES_LABEL_MAP": "",
+        "COUNTERPOSE_SERVICES_IMAGES_KEY_FILE": "images.key",
     }
     told = environment_of(tmp_path, 1, 2, given)
     assert told["COUNTERPOSE_SUITE"] == str(tmp_path / "mine.toml")
     assert told["COUNTERPOSE_SUITE_ROOT"] == str(tmp_path / "models")
     assert told["COUNTERPOSE_SERVICES_LABEL_MAP"] == ""
+    assert told["COUNTERPOSE_SERVICES_IMAGES_KEY_FILE"] == str(tmp_path / "images.key")
 
 
 @pytest.mark.parametrize(("given", "suite"), [({}, "miniature"), ({"COUNTERPOSE_SUITE": "lance"}, "lance")])

@@ -10,6 +10,8 @@ from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import load_suite
+from counterpose_core.suite_servers import SuiteServers
+from fakes.suite_servers import SERVERS
 
 EDITOR = """
 base = "miniature"
@@ -90,3 +92,36 @@ def test_a_preset_without_a_backend_is_prompt_to_prompt_s_as_before(tmp_path: Pa
     )
     assert load_suite(written(tmp_path, text)).editor.presets["q"] == PromptToPromptPreset()
     assert "backend" not in PromptToPromptPreset().model_dump()
+
+
+def test_the_suite_api_asks_the_user_s_servers_and_keeps_lance_s_scorer() -> None:
+    suite, lance = load_suite("api", SERVERS), load_suite("lance")
+    assert {suite.captioner.server, suite.perturber.server} == {SERVERS.language_server}
+    assert {suite.captioner.model, suite.perturber.model} == {SERVERS.language_model}
+    assert (suite.editor.server, suite.editor.model) == (SERVERS.images_server, SERVERS.images_model)
+    assert suite.editor.capabilities.abilities == {"instruction", "seeded"}
+    assert suite.editor.redraw_preset == suite.editor.presets["api"]
+    assert (suite.scorer, suite.classifiers) == (lance.scorer, lance.classifiers)
+
+
+def test_the_suite_api_names_all_addresses_that_are_not_set() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        load_suite("api")
+    assert caught.value.detail == (
+        "the suite 'api' asks servers of yours; set COUNTERPOSE_LANGUAGE_SERVER, COUNTERPOSE_LANGUAGE_MODEL, "
+        "COUNTERPOSE_IMAGES_SERVER, COUNTERPOSE_IMAGES_MODEL for gateway and services"
+    )
+    with pytest.raises(InvalidRequest, match=r"yours; set COUNTERPOSE_IMAGES_MODEL for"):
+        load_suite("api", SERVERS.model_copy(update={"images_model": None}))
+
+
+def test_a_file_on_the_suite_api_needs_only_the_addresses_that_it_leaves_in(tmp_path: Path) -> None:
+    text = EDITOR.replace('"miniature"', '"api"')
+    language = SuiteServers(**SERVERS.model_dump(include={"language_server", "language_model"}))
+    suite = load_suite(written(tmp_path, text), language)
+    assert (suite.name, suite.editor.server) == ("own", "https://images.example/v1")
+    assert suite.captioner.server == SERVERS.language_server
+    with pytest.raises(
+        InvalidRequest, match=r"refers to '\$image_server', which is no setting; there are \$l"
+    ):
+        load_suite(written(tmp_path, text.replace("https://images.example/v1", "$image_server")), SERVERS)

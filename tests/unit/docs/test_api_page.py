@@ -1,4 +1,4 @@
-"""The suite of the page on models by address is read as it stands, with the settings of the page."""
+"""The settings of the page on models by address make its suite, list its hosts and send its keys."""
 
 from __future__ import annotations
 
@@ -20,44 +20,26 @@ PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "api.md").read_text(enco
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> Suite:
-    """As a reader writes it down."""
-    return load_suite(written("api.toml", tmp_path))
-
-
-def written(name: str, folder: Path) -> str:
-    """Write down a file of the page."""
-    blocks = dict(re.findall(r"```toml\n# (\S+)\n(.*?)```", PAGE, flags=re.DOTALL))
-    (folder / name).write_text(blocks[name], encoding="utf-8")
-    return str(folder / name)
-
-
-def test_its_prices_are_those_of_all_models_that_it_calls(suite: Suite, tmp_path: Path) -> None:
-    limits = SpendingLimits(usd=5.0, prices=read_prices(written("prices.toml", tmp_path)))
-    found = Allotment.required(limits, suite)
-    assert found.prices.keys() == {"captioner", "perturber", "editor"}
-    assert (found.unpriced, found.unused) == ([], [])
-
-
-def test_it_edits_and_repeats_an_image_by_a_seed_and_loads_no_generator(suite: Suite) -> None:
-    assert suite.editor.capabilities.abilities == {"instruction", "seeded"}
-    assert suite.editor.redraw_preset == suite.editor.presets["api"]
-    assert {suite.captioner.engine, suite.perturber.engine} == {"openai"}
-    assert suite.scorer == load_suite("lance").scorer
-
-
-def test_the_settings_of_the_page_list_its_hosts_and_send_its_keys(
-    suite: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceSettings:
+    """As a reader exports them."""
     monkeypatch.chdir(tmp_path)
-    exported = dict(re.findall(r"(COUNTERPOSE_SERVICES_\w+)=(\S+)", PAGE))
-    assert len(exported) == 4
+    exported = dict(re.findall(r"(COUNTERPOSE_\w+)=(\S+)", PAGE.partition("counterpose-services check")[0]))
+    assert len(exported) == 7
     for name, value in exported.items():
         monkeypatch.setenv(name, value)
         if value.endswith(".key"):
             Path(value).touch(mode=0o600)
             Path(value).write_text("a key of the page", encoding="utf-8")
-    settings = ServiceSettings.model_validate({"store_url": str(tmp_path), "state_dir": tmp_path})
+    return ServiceSettings.model_validate({"store_url": str(tmp_path), "state_dir": tmp_path})
+
+
+def block(first_line: str) -> str:
+    """What the page writes into a file, from the line after ``first_line`` on."""
+    [text] = re.findall(rf"```toml\n{re.escape(first_line)}\n(.*?)```", PAGE, flags=re.DOTALL)
+    return str(text)
+
+
+def require_servers_of(suite: Suite, settings: ServiceSettings) -> None:
     assert suite.editor.server is not None
     assert suite.perturber.server is not None
     for url, terms in (
@@ -65,4 +47,29 @@ def test_the_settings_of_the_page_list_its_hosts_and_send_its_keys(
         (suite.perturber.server, language_terms(settings)),
     ):
         listed_server(url, terms).close()
+
+
+def test_the_settings_of_the_page_are_all_that_its_servers_need(settings: ServiceSettings) -> None:
+    suite = load_suite(settings.suite, settings)
+    require_servers_of(suite, settings)
     assert ImagesApi.kind == suite.editor.presets["api"].backend
+    assert {suite.captioner.engine, suite.perturber.engine} == {"openai"}
+
+
+def test_the_page_s_own_suite_is_read_as_it_stands(settings: ServiceSettings, tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('base = "api"\n' + block('base = "api"'), encoding="utf-8")
+    suite = load_suite(str(file), settings)
+    require_servers_of(suite, settings)
+    # What the page says of servers that take no seed.
+    assert suite.editor.capabilities.abilities == {"instruction"}
+    assert suite.scorer == load_suite("lance").scorer
+
+
+def test_its_prices_are_those_of_all_models_that_it_calls(settings: ServiceSettings, tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text(block("# prices.toml"), encoding="utf-8")
+    limits = SpendingLimits(usd=5.0, prices=read_prices(str(file)))
+    found = Allotment.required(limits, load_suite(settings.suite, settings))
+    assert found.prices.keys() == {"captioner", "perturber", "editor"}
+    assert (found.unpriced, found.unused) == ([], [])

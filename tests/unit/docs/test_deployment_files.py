@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from counterpose_gateway.settings import settings_from
+from counterpose_gateway.settings import variable as gateway_variable
+from counterpose_services.settings import ServiceSettings
 from fakes.openapi_document import document
+from fakes.suite_servers import SERVERS
 from locks.pins import read_pins
 from manifests.rendering import OVERLAYS, ROOT, config_map, overlay
 from manifests.variables import GATEWAY_VARIABLES, SERVICE_VARIABLES
@@ -18,7 +22,7 @@ from manifests.variables import GATEWAY_VARIABLES, SERVICE_VARIABLES
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
-COMPOSED = {"services": "gpu", "classifiers": "photographs"}
+COMPOSED = {"services": "gpu", "classifiers": "photographs", "by-address": "api"}
 """The services of compose.yaml that run models, each with its profile."""
 RUN_STAGES = ("gateway", "services-cpu", "services-cuda")
 KEY = "sixteen-letters-or-more"
@@ -175,10 +179,35 @@ def test_a_profile_of_compose_starts_the_services_of_one_kind_under_one_address(
     assert services["worker"]["depends_on"] == {
         name: {"condition": "service_healthy", "required": False} for name in COMPOSED
     }
-    assert services["classifiers"]["networks"]["inside"] == {"aliases": ["services"]}
-    assert "deploy" not in services["classifiers"]
+    for name in set(COMPOSED) - {"services"}:
+        assert services[name]["networks"]["inside"] == {"aliases": ["services"]}
+        assert "deploy" not in services[name]
     text = (ROOT / "docs/how-to/kubernetes.md").read_text(encoding="utf-8")
     assert set(re.findall(r"docker compose --profile (\w+) up", text)) == set(COMPOSED.values())
+
+
+def test_a_container_by_address_has_its_servers_keys_as_secrets_and_an_editor_only_for_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = COMPOSE["services"]["by-address"]
+    told = {name: str(value) for name, value in own["environment"].items()}
+    keys = {
+        each["file"]: f"/run/secrets/{name}"
+        for name, each in COMPOSE["secrets"].items()
+        if name in own["secrets"]
+    }
+    for variable, use in (("LANGUAGE_KEY", "OPENAI"), ("IMAGES_KEY", "IMAGES")):
+        path = keys[f"${{{variable}:-/dev/null}}"]
+        assert told[f"COUNTERPOSE_SERVICES_{use}_KEY_FILE"] == f"${{{variable}:+{path}}}"
+    servers = {gateway_variable(field): value for field, value in SERVERS.model_dump().items()}
+    assert {name for name, value in told.items() if value == f"${{{name}:-}}"} == set(servers)
+    assert set(servers) <= set(COMPOSE["services"]["worker"]["environment"])
+    written = {name: value for name, value in told.items() if "$" not in value}
+    for name, value in (written | servers | {"COUNTERPOSE_SUITE": "api"}).items():
+        monkeypatch.setenv(name, value)
+    settings = ServiceSettings.model_validate({"state_dir": tmp_path})
+    editor = settings.of("editor")
+    assert (editor.min_replicas, editor.max_replicas, editor.on_gpu) == (0, 4, False)
 
 
 def test_every_image_that_a_page_builds_or_starts_is_a_stage() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from counterpose_core.contract.adversarial_dataset_summary import AdversarialDatasetSummary
 from counterpose_core.contract.adversarial_datasets import AdversarialItem, AdversarialResult
+from counterpose_core.contract.served_images import seed_of
 from counterpose_gateway.exports.card import Card
 from counterpose_gateway.exports.records import KEPT, Record, answers_of
 from counterpose_gateway.methods.adversarial_dataset.items import RecordedDataset
@@ -62,6 +63,7 @@ def adversarial_card(summary: AdversarialDatasetSummary, *, dropped: bool = Fals
 
 def _record(run_id: str, item: AdversarialItem, result: AdversarialResult, found: str) -> Record:
     number = 0 if item.instruction is None else item.instruction.caption or 0
+    seed = seed_of(result.seed, result.served)
     return Record(
         image=result.image,
         item=item.id,
@@ -70,7 +72,8 @@ def _record(run_id: str, item: AdversarialItem, result: AdversarialResult, found
         image_source="caption",
         run=run_id,
         prompt=result.prompt,
-        seed=result.seed,
+        seed=seed,
+        repeatable=result.served is None or seed is not None,
         model=result.models["editor"],
         scores={"object_similarity": result.object_similarity}
         | {f"p_true {name}": pair.p_true for name, pair in result.predictions.items()},

@@ -107,7 +107,11 @@ async def _sample(attempt: OpenItems, config: AdversarialDatasetConfig) -> None:
         SampleDraft(
             each.item,
             AdversarialResult(
-                image=each.image, prompt=each.asked.prompt, seed=each.asked.seed, cost=own_cost(each.cost)
+                image=each.image,
+                prompt=each.asked.prompt,
+                seed=each.asked.seed,
+                served=each.served,
+                cost=own_cost(each.cost),
             ),
         )
         for each in attempt.keep(await generate_images(attempt.calls, config.generation, asked))

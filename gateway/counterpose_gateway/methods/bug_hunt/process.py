@@ -127,6 +127,7 @@ async def _sample(attempt: OpenItems, config: BugHuntConfig) -> None:
                 image=each.image,
                 prompt=each.asked.prompt,
                 seed=each.asked.seed,
+                served=each.served,
                 cost=own_cost(each.cost),
                 began_at=began,
             ),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from counterpose_core.contract.served_images import seed_of
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.shift_benchmarks import ImageItem, ImageResult
 from counterpose_core.gate.regression_set import FrozenPair
@@ -75,6 +76,7 @@ def benchmark_card(summary: ShiftBenchmarkSummary, *, dropped: bool = False) -> 
 
 def _record(run_id: str, item: ImageItem, result: ImageResult, verdict: str) -> Record:
     origin: Origin = "generated" if result.image_source in GENERATED else "photograph"
+    seed = seed_of(result.seed, result.served)
     return Record(
         image=result.image,
         item=item.id,
@@ -83,7 +85,8 @@ def _record(run_id: str, item: ImageItem, result: ImageResult, verdict: str) -> 
         image_source=result.image_source,
         run=run_id,
         prompt=result.prompt,
-        seed=result.seed,
+        seed=seed,
+        repeatable=result.served is None or seed is not None,
         model=result.models["editor"] if origin == "generated" else None,
         bundle=result.token,
         scores=_scores(result),

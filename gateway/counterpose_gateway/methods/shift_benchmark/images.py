@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.datasets import Dataset, Source
 from counterpose_core.contract.scorer import EmbedTextsRequest
+from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.contract.shift_benchmark_summary import (
     ImageSourceSummary,
     UnsearchedImage,
@@ -69,6 +70,7 @@ class Obtained:
     token: BlobRef | None = None
     unsearched: BlobRef | None = None
     alike: BlobRef | None = None
+    served: ServedImage | None = None
     cost: Cost = field(default_factory=Cost)
 
 
@@ -106,7 +108,13 @@ async def generate(
     images, drops = await generate_images(calls, config.generation, asked)
     made = ((each, each.asked) for each in images)
     return [
-        Obtained(each.item, each.image, told.prompt, seed=told.seed, token=told.token, cost=each.cost)
+        Obtained(
+            *(each.item, each.image, told.prompt),
+            seed=told.seed,
+            token=told.token,
+            served=each.served,
+            cost=each.cost,
+        )
         for each, told in made
     ], drops
 

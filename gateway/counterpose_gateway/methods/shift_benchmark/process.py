@@ -109,6 +109,7 @@ async def measure(
                 token=entry.token,
                 unsearched=entry.unsearched,
                 alike=entry.alike,
+                served=entry.served,
                 cost=entry.cost,
                 **similarities,
             )

@@ -76,7 +76,7 @@ def counterfactual_records(
         if item.result is None or item.kind not in _IMAGE_SOURCES or item.reason == OBJECTIONABLE:
             continue
         if kept or (dropped and item.state == "filtered"):
-            yield _record(summary.run_id, config, item, item.result)
+            yield _record(summary, config, item, item.result)
 
 
 def counterfactual_card(summary: StressTestSummary, *, dropped: bool = False) -> Card:
@@ -98,17 +98,19 @@ def counterfactual_card(summary: StressTestSummary, *, dropped: bool = False) ->
     )
 
 
-def _record(run_id: str, config: StressTestConfig, item: Item, result: ItemResult) -> Record:
+def _record(summary: StressTestSummary, config: StressTestConfig, item: Item, result: ItemResult) -> Record:
+    no_seed = result.served is not None and result.served.seed is None
+    repeatable = not (no_seed or summary.unrepeated_seeds)
     return Record(
         image=result.image,
         item=item.id,
         class_name=item.label,
         shift=_shift(config, item),
         image_source=_IMAGE_SOURCES[item.kind],
-        run=run_id,
+        run=summary.run_id,
         prompt=result.edited_caption or result.caption,
-        seed=(result.preset or config.editing).image_seed,
-        repeatable=result.served is None or result.served.seed is not None,
+        seed=(result.preset or config.editing).image_seed if repeatable else None,
+        repeatable=repeatable,
         model=result.models["editor"],
         scores=_scores(result),
         answers=answers_of(result.predictions),

@@ -24,6 +24,7 @@ from counterpose_services.models.model_folder import weight_files
 from counterpose_services.models.preflight import device_bytes
 from counterpose_services.service_options import Precision
 from counterpose_services.settings import ServiceSettings
+from fakes.suite_servers import SERVERS
 
 GIB = 2**30
 
@@ -136,3 +137,9 @@ def test_cuda_is_every_gpu_and_an_index_is_one(monkeypatch: pytest.MonkeyPatch) 
     )
     assert device_bytes("cuda") == [1, 2, 3]
     assert device_bytes("cuda:1") == [2]
+
+
+def test_models_at_servers_of_others_take_no_memory_of_this_machine() -> None:
+    suite = load_suite("api", SERVERS)
+    for service in ("captioner", "perturber", "editor"):
+        assert allowance_bytes(service, suite, "float32", None) == LIBRARIES_BYTES

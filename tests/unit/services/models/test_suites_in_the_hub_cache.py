@@ -13,6 +13,7 @@ from counterpose_core.suite_files import suite_names
 from counterpose_services.models.weights import needed_models, require_weights
 from counterpose_services.serving.serve_config import services_of
 from counterpose_services.settings import ServiceName, ServiceSettings
+from fakes.suite_servers import SERVERS
 
 NO_TENSORS = (2).to_bytes(8, "little") + b"{}"
 COMMIT = "c" * 40
@@ -52,7 +53,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     published = {
         entry.repository: entry
         for name in PAPER_SUITES
-        for models in needed_models(load_suite(name)).values()
+        for models in needed_models(load_suite(name, SERVERS)).values()
         for _, found in models.values()
         for entry in found.values()
     }
@@ -70,13 +71,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def settings(suite: str, tmp_path: Path) -> ServiceSettings:
-    given = {"suite": suite, "suite_root": tmp_path / "root", "state_dir": tmp_path / "state"}
+    given = {"suite": suite, "suite_root": tmp_path / "root", "state_dir": tmp_path / "state"} | (
+        SERVERS.model_dump()
+    )
     return ServiceSettings.model_validate(given)
 
 
 def needed(suite: str) -> list[tuple[ServiceName, str]]:
     return [
-        (service, name) for service, models in needed_models(load_suite(suite)).items() for name in models
+        (service, name)
+        for service, models in needed_models(load_suite(suite, SERVERS)).items()
+        for name in models
     ]
 
 
@@ -93,7 +98,7 @@ def test_a_suite_finds_all_that_it_names(suite: str, cache: Path, tmp_path: Path
 def test_each_missing_model_is_one_sentence_with_what_to_do(
     suite: str, service: ServiceName, name: str, cache: Path, tmp_path: Path
 ) -> None:
-    part = getattr(load_suite(suite), service)
+    part = getattr(load_suite(suite, SERVERS), service)
     entry = part.published.get(name)
     if entry is None:
         (tmp_path / "root" / name).rename(tmp_path / "root" / "elsewhere")

@@ -26,10 +26,13 @@ from counterpose_gateway.summaries.columns.parts import Column
 _INTEGERS = (
     "kind", "state", "stage", "slot", "source", "label", "edit_type", "reason", "code", "removed", "added",
     "modes", "tokens", "language_model", "clip", "tried", "instruction", "outside", "drawn",
-    "faults",
+    "faults", "unrepeated",
 )  # fmt: skip
 _SHORT = frozenset(
-    ("kind", "state", "stage", "edit_type", "modes", "clip", "language_model", "tried", "outside", "faults")
+    (
+        *("kind", "state", "stage", "edit_type", "modes", "clip", "language_model", "tried", "outside"),
+        *("faults", "unrepeated"),
+    )
 )
 """Numbers of few values take two bytes."""
 
@@ -134,6 +137,7 @@ class _GrowingPart:
             "tried": len(result.get("strengths_tried", ())),
             "outside": _outside(result.get("suite_fit") if kept else None),
             "faults": _faults(result.get("preservation") if kept else None),
+            "unrepeated": (result.get("served") or _NOTHING).get("seed_repeats") is False,
         }
 
     def _add_answers(self, result: Mapping[str, Any]) -> None:

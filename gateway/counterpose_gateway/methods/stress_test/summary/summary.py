@@ -118,6 +118,7 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
         sweep=_sweep(columns, config),
         unanswered=count_unanswered(columns),
         suite_fit=_suite_fit(columns, config, estimator),
+        unrepeated_seeds=int(columns.unrepeated[columns.screened & columns.done].sum()),
         **{name: compute(columns, estimator) for name, compute in SECTIONS.items()},
     )
 
