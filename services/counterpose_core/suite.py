@@ -13,6 +13,7 @@ from counterpose_core.contract.dataset_interfaces import LearningPrompts
 from counterpose_core.contract.editor import GenerationPreset
 from counterpose_core.contract.editor_backends import Capabilities
 from counterpose_core.contract.editor_presets import EditorPreset, require_server_of
+from counterpose_core.contract.judges import Calibration, JudgeName
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
 from counterpose_core.contract.stress_test_thresholds import GateThresholds, TextThresholds
 from counterpose_core.contract.suite_fit import KnownImages
@@ -271,6 +272,24 @@ class SegmenterSuite(_ModelSuite):
     batch: int = Field(default=8, ge=1)
 
 
+class JudgeSuite(_SuitePart):
+    """A model that chats about images, at a ``server`` with the OpenAI API: it is shown each edit beside its
+    source, and asked closed questions, which it answers in at most ``max_tokens``.
+    """
+
+    server: _Server
+    model: str
+    max_tokens: int = Field(default=200, ge=1)
+    batch: int = Field(default=16, ge=1)
+
+
+class EncoderSuite(_ModelSuite):
+    """A vision network of transformers, such as DINOv2, whose features tell the class of an image."""
+
+    model: str
+    batch: int = Field(default=16, ge=1)
+
+
 class ClassifiersSuite(_ModelSuite):
     """The suite's own classifiers by name, each a folder with safetensors and a class map.
 
@@ -308,7 +327,7 @@ class Suite(_SuitePart):
     ``known_images`` says what the images that the models were trained for measure at least; a suite without
     it says of no image that it lies outside. ``generator_gap`` is the standard deviation of the log-odds by
     which failure rates on a user's images differ from those on the generator's; a suite without it says
-    nothing of a user's images.
+    nothing of a user's images. ``calibrations`` say how its judges agreed with people or an oracle.
     """
 
     name: str
@@ -318,10 +337,19 @@ class Suite(_SuitePart):
     editor_part: EditorSuite | None = Field(default=None, alias="editor")
     scorer_part: ScorerSuite | None = Field(default=None, alias="scorer")
     segmenter: SegmenterSuite | None = None
+    judge: JudgeSuite | None = None
+    encoder: EncoderSuite | None = None
+    calibrations: dict[JudgeName, Calibration] = {}
     classifiers: ClassifiersSuite
     transforms: TransformsSuite | None = None
     known_images: KnownImages | None = None
     generator_gap: float | None = Field(default=None, gt=0.0)
+
+    @model_validator(mode="after")
+    def _judges_stand_beside_a_scorer(self) -> Suite:
+        if self.scorer_part is None and (self.judge or self.encoder):
+            raise ValueError("judge and encoder belong to the scorer's application; add [scorer]")
+        return self
 
     @property
     def captioner(self) -> CaptionerSuite:
@@ -362,7 +390,7 @@ class Suite(_SuitePart):
             "captioner": (self.captioner_part,),
             "perturber": (self.perturber_part,),
             "editor": (self.editor_part,),
-            "scorer": (self.scorer_part, self.segmenter),
+            "scorer": (self.scorer_part, self.segmenter, self.encoder),
             "classifiers": (self.classifiers,),
         }[service]
         return {name: each for part in parts if part is not None for name, each in part.published.items()}

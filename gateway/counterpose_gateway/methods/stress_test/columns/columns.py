@@ -53,6 +53,7 @@ class ItemColumns:
     outside: Ints
     drawn: Ints
     faults: Ints
+    verdicts: Ints
     with_result: Flags
     instruction: Ints
     names: Mapping[str, Codes]
