@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from counterpose_core.contract.dataset_interfaces import LearningPrompts
 from counterpose_core.contract.editor import GenerationPreset
@@ -345,11 +353,13 @@ class Suite(_SuitePart):
     known_images: KnownImages | None = None
     generator_gap: float | None = Field(default=None, gt=0.0)
 
-    @model_validator(mode="after")
-    def _judges_stand_beside_a_scorer(self) -> Suite:
-        if self.scorer_part is None and (self.judge or self.encoder):
-            raise ValueError("judge and encoder belong to the scorer's application; add [scorer]")
-        return self
+    @field_validator("judge", "encoder")
+    @classmethod
+    def _stand_beside_a_scorer(cls, part: _Part, info: ValidationInfo) -> _Part:
+        # An invalid scorer is missing here, too; it has its own error.
+        if part is not None and info.data.get("scorer_part", part) is None:
+            raise ValueError("belongs to the scorer's application; add [scorer]")
+        return part
 
     @property
     def captioner(self) -> CaptionerSuite:
