@@ -138,7 +138,7 @@ class Calibration(RequestBody):
     """Edits of which the judge said neither."""
 
     @classmethod
-    def of(cls, judged: Iterable[tuple[Verdict, bool]], against: str) -> Self:
+    def of(cls, judged: Iterable[tuple[str, bool]], against: str) -> Self:
         """Count a judge's verdicts, each with whether the edit is right by the word of ``against``."""
         counts = Counter(judged)
         votes = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 # Before anything that imports torchvision, as transformers does.
 from counterpose_core import torchvision_operators  # noqa: F401
@@ -48,9 +47,10 @@ class EncoderJudge:
     def __init__(self, folder: Path, suite: EncoderSuite, store: BlobStore, *, device: str = "cpu") -> None:
         prepared = load_image_processor(folder)
         # The features are the last layer's; some checkpoints lack the pooling that others put behind it.
-        options = {"unread": "pooler.", "dtype": torch.float32, "trust_remote_code": False}
-        model = load_fitting(AutoModel, folder, **options)
-        self._model: Any = model.eval().to(torch.device(device))
+        self._model = load_fitting(
+            AutoModel, folder, unread="pooler.", dtype=torch.float32, trust_remote_code=False
+        )
+        self._model.eval().to(torch.device(device))
         self.identity = ModelIdentity(id=suite.model, revision=folder_revision(folder))
         self._features = CachedForward[Tensor](
             store,

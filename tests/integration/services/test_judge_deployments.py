@@ -43,7 +43,8 @@ def test_each_judge_has_replicas_of_its_own_and_one_that_asks_a_server_no_gpu(tm
     bound = build(gpu)._bound_deployment
     beside = {one._bound_deployment.name: one for one in bound.init_args if isinstance(one, Application)}
     assert (bound.name, set(beside)) == ("scorer", {"encoder", "judge"})
-    shares = {name: one._bound_deployment.ray_actor_options["num_gpus"] for name, one in beside.items()}
+    options = {name: one._bound_deployment.ray_actor_options or {} for name, one in beside.items()}
+    shares = {name: each["num_gpus"] for name, each in options.items()}
     assert shares == {"encoder": 0.5, "judge": 0}
     made = JudgeDeployment(gpu, engine=FakeScorer())
     assert (made.full_batch, made.calls_at_once(gpu), set(made.posts())) == (16.0, 3, {"/v1/judge"})

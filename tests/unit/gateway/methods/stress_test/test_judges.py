@@ -333,14 +333,12 @@ async def test_other_thresholds_of_clip_change_its_vote_alone() -> None:
 
 
 def test_a_calibration_counts_votes_and_sees_a_judge_that_lies_a_fifth_of_the_time() -> None:
-    judged: list[tuple[Verdict, bool]] = (
-        [("yes", True)] * 80 + [("no", True)] * 20 + [("yes", False)] * 20 + [("no", False)] * 80
-    )
+    judged = [("yes", True)] * 80 + [("no", True)] * 20 + [("yes", False)] * 20 + [("no", False)] * 80
     figures = calibration_figures(Calibration.of([*judged, ("late", True)], "ratings"))
     assert (figures.precision.estimate, figures.recall.estimate) == (0.8, 0.8)
     assert (figures.errors.estimate, figures.errors.n, figures.without_vote) == (0.2, 200, 1)
     assert figures.unreliable
-    right: list[tuple[Verdict, bool]] = [("yes", True)] * 95 + [("no", True)] * 5
+    right = [("yes", True)] * 95 + [("no", True)] * 5
     assert not calibration_figures(Calibration.of(right, "ratings")).unreliable
     nothing = calibration_figures(Calibration.of([], "ratings"))
     assert nothing.precision.estimate is None
