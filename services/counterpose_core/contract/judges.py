@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from counterpose_core.contract.base import MAX_BATCH, CostedBatchResponse, RequestBody, ResponseBody, Text
+from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import BlobRef, Estimate
 
 JudgeName = Literal["clip", "encoder", "judge"]
@@ -219,3 +220,29 @@ class JudgesSummary(ResponseBody):
             for name, row in self.rows.items()
         ]
         return [f"Kept: {self.rule}. The judges disagree on {self.disagreed} of the edits.", *rows]
+
+
+def calibrations(
+    judgements: Mapping[str, Mapping[str, Judgement]], labels: Mapping[str, bool], against: str
+) -> dict[str, Calibration]:
+    """Hold the verdicts of each judge against labels.
+
+    Args:
+        judgements: what each judge says of an item, by the item.
+        labels: whether an item's edit is right.
+        against: whose word that is.
+
+    Raises:
+        InvalidRequest: there are no labels, or no judge has said anything of one of the items.
+    """
+    if unknown := [item for item in labels if not judgements.get(item)]:
+        raise InvalidRequest(
+            f"no judge has said anything of the item {unknown[0]!r}; label edits of a run that asked judges"
+        )
+    if not labels:
+        raise InvalidRequest("there is no label; say of some edits whether they are right")
+    judged: dict[str, list[tuple[str, bool]]] = {}
+    for item, right in labels.items():
+        for name, said in judgements[item].items():
+            judged.setdefault(name, []).append((said.verdict, right))
+    return {name: Calibration.of(verdicts, against) for name, verdicts in judged.items()}
