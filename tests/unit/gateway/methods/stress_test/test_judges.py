@@ -116,8 +116,12 @@ def test_so_many_of_the_judges_must_say_yes(
 def test_a_judge_without_a_vote_is_asked_and_not_counted() -> None:
     rule = Rule.of(ALL, 2, "judge")
     assert (rule.asked, rule.voters) == (["encoder", "judge"], ("clip", "encoder"))
-    told = {"clip": "yes", "encoder": "yes", "judge": "no"}
-    assert rule.decide({name: Judgement.model_validate({"verdict": told[name]}) for name in told}) == "kept"
+    for told, decision in (
+        ({"clip": "yes", "encoder": "yes", "judge": "no"}, "kept"),
+        ({"clip": "yes", "encoder": "no", "judge": "yes"}, "dropped"),
+    ):
+        said = {name: Judgement.model_validate({"verdict": told[name]}) for name in told}
+        assert rule.decide(said) == decision
     assert str(rule) == "2 of 2 say yes (clip, encoder, judge without a vote)"
 
 
@@ -171,8 +175,13 @@ async def test_each_judge_s_verdict_is_recorded_also_where_clip_refuses() -> Non
     assert {item.state for item in controls} == {"done"}
     assert all(item.result and not item.result.judgements for item in controls)
     assert all(result.predictions for result in edits)
-    placebo = [item for request in scorer.asked for item in request.items if not item.change]
-    assert placebo
+    # The first calls look whether a judge can answer at all.
+    asked = [item for request in scorer.asked for item in request.items if item.original != item.edited]
+    assert {(item.change, item.caption == item.edited_caption) for item in asked} == {
+        (True, False), (False, False)
+    }  # fmt: skip
+    for request in scorer.asked:
+        assert request.references == (config.references if request.judge == "encoder" else {})
     assert config.references == {
         label: [world.source(label, number).image for number in order]
         for label, order in _orders(config).items()
@@ -319,6 +328,26 @@ async def test_a_run_is_judged_again_by_another_rule_without_an_image_or_a_judge
     assert len(scorer.asked) == asked
     with pytest.raises(InvalidRequest, match="3 of the judges are to say yes, and only 2"):
         JudgingAgain(config, Thresholds(keep=3, without="judge"))
+
+
+async def test_edits_that_all_call_wrong_are_no_disagreement() -> None:
+    world = FakeWorld()
+    scorer = Panel(world, {"encoder": "no", "judge": "no"}, strict=True)
+    config, items, _ = await judged_run(scorer, world, judges=ALL)
+    found = summarize_judges(columns_of(items), config, LanceEstimator(3))
+    assert found is not None
+    split = [each for each in found.disagreements if each.verdicts["clip"] == "yes"]
+    assert 0 < len(split) == len(found.disagreements) < found.judged
+
+
+async def test_an_image_that_judges_never_saw_is_left_out() -> None:
+    world = FakeWorld()
+    config, items, _ = await judged_run(Panel(world, {"judge": "no"}), world, judges=["clip", "judge"])
+    # By these thresholds another strength gets furthest, and fails.
+    judging = JudgingAgain(config, Thresholds(image_image=0.85, image_text=0.9))
+    edits = [item for item in judging.items(items) if item.kind == "edit"]
+    assert not edits
+    assert judging.told().left_out["not-classified"] >= sum(item.kind == "edit" for item in items)
 
 
 async def test_other_thresholds_of_clip_change_its_vote_alone() -> None:
