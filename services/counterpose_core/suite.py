@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
@@ -29,25 +27,12 @@ from counterpose_core.contract.tokens import TextualInversionPreset
 from counterpose_core.contract.transforms import SMALLEST_SIZE
 from counterpose_core.errors import InvalidRequest, UnknownModel
 from counterpose_core.suite_files import section_faults, suite_sections
+from counterpose_core.suite_parts import ModelSuite, SuitePart
+from counterpose_core.suite_parts import PublishedModel as PublishedModel
 from counterpose_core.text_form import TextForm
 from counterpose_core.transforms.table import LEVELS, operation
 from counterpose_core.types import Cosine, ServiceName
 
-_Repository = Annotated[
-    str,
-    Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\z"),
-    TextForm("must be a repository of the Hugging Face hub, as owner/name"),
-]
-_Revision = Annotated[
-    str,
-    Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\z"),
-    TextForm("must be a commit, a tag or a branch: letters, digits, dots, dashes and underscores"),
-]
-_Variant = Annotated[
-    str,
-    Field(pattern=r"\A[a-z0-9_]+\z"),
-    TextForm("must be a copy's name, such as fp16: small letters, digits and underscores"),
-]
 _Server = Annotated[
     str,
     Field(pattern=r"\Ahttps?://[^/?#@\s]+(/[^/?#\s]+)*/v1\z"),
@@ -59,43 +44,7 @@ Engine = Literal["transformers", "vllm", "openai"]
 """Where a language model runs: in the replica, in a server that the replica starts, or in another's."""
 
 
-class _SuitePart(BaseModel):
-    # A misspelt setting must not silently leave the default in force.
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class PublishedModel(_SuitePart):
-    """Where a model of a suite is published: a repository of the Hugging Face hub.
-
-    ``mirror`` is a repository with the same files, searched after the first and named where that has left the
-    hub (``gone``). ``revision`` is a commit, tag or branch, of the repository alone; by default, the one that
-    was downloaded last. ``variant`` names the copy of the weights to download, such as ``fp16`` for
-    ``model.fp16.safetensors``. ``licence`` is the name that the repository gives; a model is ``gated`` if the
-    hub gives it only to those who accept the licence.
-    """
-
-    repository: _Repository
-    revision: _Revision | None = None
-    mirror: _Repository | None = None
-    variant: _Variant | None = None
-    gone: bool = False
-    gated: bool = False
-    licence: str | None = None
-
-    @model_validator(mode="after")
-    def _somewhere(self) -> PublishedModel:
-        if self.gone and self.mirror is None:
-            raise ValueError(f"the repository {self.repository!r} is gone, but has no mirror; name one")
-        return self
-
-
-class _ModelSuite(_SuitePart):
-    """A service's part; ``published`` says where its models are published, by their names in it."""
-
-    published: dict[str, PublishedModel] = {}
-
-
-class CaptionerSuite(_ModelSuite):
+class CaptionerSuite(ModelSuite):
     """BLIP-2 weights and decoding limits; ``labelled_prefix`` may hold ``{label}``.
 
     With the engine ``vllm`` or ``openai``, the model is one that chats about images: it gets ``instruction``
@@ -135,7 +84,7 @@ class CaptionerSuite(_ModelSuite):
         return self
 
 
-class PerturberSuite(_ModelSuite):
+class PerturberSuite(ModelSuite):
     """A language model, its LoRA adapter, and sampling settings.
 
     ``engine`` says where it runs: in the replica with ``transformers``, in a ``vllm`` that the replica
@@ -170,7 +119,7 @@ def _require_server(engine: Engine, server: str | None) -> None:
         raise ValueError("the engine 'openai', and no other, needs the address of a server, ending in /v1")
 
 
-class EditorSuite(_ModelSuite):
+class EditorSuite(ModelSuite):
     """Weights of a Stable Diffusion model and the presets for them.
 
     A run that names no preset uses ``default_preset``; ``redraw`` names the preset that makes several draws
@@ -247,7 +196,7 @@ class EditorSuite(_ModelSuite):
         return self
 
 
-class ScorerSuite(_ModelSuite):
+class ScorerSuite(ModelSuite):
     """CLIP, sentence encoder and masked LM, with the thresholds calibrated for these checkpoints.
 
     A generated image is filtered if its cosine with an objectionable concept reaches ``objectionable``;
@@ -267,7 +216,7 @@ class ScorerSuite(_ModelSuite):
     batch: int = Field(default=32, ge=1)
 
 
-class SegmenterSuite(_ModelSuite):
+class SegmenterSuite(ModelSuite):
     """A segmentation network of transformers, which outlines the object of an image that has no mask.
 
     Of a network with two classes, ``background`` and another one, the other is the object. Of any other
@@ -280,7 +229,7 @@ class SegmenterSuite(_ModelSuite):
     batch: int = Field(default=8, ge=1)
 
 
-class JudgeSuite(_SuitePart):
+class JudgeSuite(SuitePart):
     """A model that chats about images, at a ``server`` with the OpenAI API: it is shown each edit beside its
     source, and asked closed questions, which it answers in at most ``max_tokens``.
     """
@@ -291,14 +240,14 @@ class JudgeSuite(_SuitePart):
     batch: int = Field(default=16, ge=1)
 
 
-class EncoderSuite(_ModelSuite):
+class EncoderSuite(ModelSuite):
     """A vision network of transformers, such as DINOv2, whose features tell the class of an image."""
 
     model: str
     batch: int = Field(default=16, ge=1)
 
 
-class ClassifiersSuite(_ModelSuite):
+class ClassifiersSuite(ModelSuite):
     """The suite's own classifiers by name, each a folder with safetensors and a class map.
 
     With ``allow_hf``, a user may also name image classifiers of transformers that are on this machine.
@@ -311,7 +260,7 @@ class ClassifiersSuite(_ModelSuite):
     batch: int = Field(default=32, ge=1)
 
 
-class TransformsSuite(_SuitePart):
+class TransformsSuite(SuitePart):
     """Operations on images, which need no network: those of a run that names none, their levels and size."""
 
     operations: tuple[str, ...] = Field(min_length=1)
@@ -329,7 +278,7 @@ class TransformsSuite(_SuitePart):
         return names
 
 
-class Suite(_SuitePart):
+class Suite(SuitePart):
     """The settings of its services; a method that needs one that it leaves out is refused.
 
     ``known_images`` says what the images that the models were trained for measure at least; a suite without
@@ -396,7 +345,7 @@ class Suite(_SuitePart):
 
     def published(self, service: ServiceName) -> dict[str, PublishedModel]:
         """Return where the models of one of its services are published, by their names."""
-        parts: tuple[_ModelSuite | None, ...] = {
+        parts: tuple[ModelSuite | None, ...] = {
             "captioner": (self.captioner_part,),
             "perturber": (self.perturber_part,),
             "editor": (self.editor_part,),
