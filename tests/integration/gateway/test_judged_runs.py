@@ -15,7 +15,7 @@ from counterpose_gateway.services.ports import Services
 from fakes.gateway import fake_gateway
 from fakes.pages import text_of
 from fakes.ports import FakeEditor, fake_services
-from fakes.world import FakeWorld
+from fakes.world import FakeWorld, fake_suite
 from unit.gateway.methods.stress_test.test_judges import ALL, Divided
 
 
@@ -80,13 +80,17 @@ async def test_a_run_tells_what_its_judges_say_and_is_judged_again_without_them(
             await run.summary(thresholds={"keep": 4})
 
 
-async def test_a_rule_that_nothing_can_meet_starts_nothing(tmp_path: Path) -> None:
-    async with fake_gateway(tmp_path) as gateway:
+async def test_a_rule_that_nothing_can_meet_and_a_judge_that_the_suite_lacks_start_nothing(
+    tmp_path: Path,
+) -> None:
+    suite = fake_suite().model_copy(update={"encoder": None})
+    async with fake_gateway(tmp_path, suite=suite) as gateway:
         await gateway.upload("demo", 3)
         body = {"dataset": "demo", "classifiers": ["steady"], "seed": 1}
         for own, said in (
             ({"judges": ["clip", "judge"], "thresholds": {"keep": 3}}, "only 2 of 'clip', 'judge' vote"),
             ({"judges": ["clip", "nobody"]}, "/judges/1: must be 'clip', 'encoder' or 'judge'"),
+            ({"judges": ["clip", "encoder"]}, "the suite 'miniature' has no judge 'encoder'"),
         ):
             answer = await gateway.http.post("/v1/stress-tests", json=body | own)
             assert answer.status_code == 422
