@@ -16,10 +16,8 @@ from counterpose_miniature.world.scene import ATTRIBUTES, VALUES, Scene
 
 FIRST_SCENE = 6_000_000
 """No other measurement edits these development scenes."""
-FAULTS: Mapping[str, float] = {
-    "obeyed": 0.5, "ignored": 0.125, "another value": 0.125, "something else too": 0.125,
-    "another object": 0.125,
-}  # fmt: skip
+_WRONG = ("ignored", "another value", "something else too", "another object")
+FAULTS: Mapping[str, float] = {"obeyed": 0.5, **dict.fromkeys(_WRONG, 0.125)}
 """What the server does with an edit, and how often."""
 LEAST_SEEN = 1.0
 """Mean difference in levels from which on two renderings differ."""

@@ -83,13 +83,12 @@ def test_a_source_vouches_for_no_edit_of_its_own(tmp_path: Path) -> None:
     found = judged(folder, store, references, original=own, edited=own)
     assert found.verdict == "no"
     alone = judged(folder, store, {"red": [own], "blue": [blue]}, original=own, edited=own)
-    assert (alone.verdict, alone.detail) == (
-        "unsure", "the run has no other image of 'red' to compare with"
-    )  # fmt: skip
+    assert (alone.verdict, alone.detail) == ("unsure", "the run has no other image of 'red' to compare with")
     single = judged(folder, store, {"red": [blue]}, original=own, edited=own)
     assert (single.verdict, single.detail) == (
-        "unsure", "the run has no other image of any other class to compare with"
-    )  # fmt: skip
+        "unsure",
+        "the run has no other image of any other class to compare with",
+    )
 
 
 def test_a_folder_that_is_no_encoder_is_refused(tmp_path: Path) -> None:

@@ -31,9 +31,15 @@ async def test_a_run_tells_what_its_judges_say_and_is_judged_again_without_them(
         await gateway.upload("demo", 3)
         client = AsyncClient(http=gateway.http)
         run = await client.stress_tests.create(
-            dataset="demo", classifiers=["steady", "leaning"], max_edits_per_image=5,
-            lance_r_edits_per_image=0, judges=ALL, thresholds={"keep": 2}, confirm=False, seed=3,
-        )  # fmt: skip
+            dataset="demo",
+            classifiers=["steady", "leaning"],
+            max_edits_per_image=5,
+            lance_r_edits_per_image=0,
+            judges=ALL,
+            thresholds={"keep": 2},
+            confirm=False,
+            seed=3,
+        )
         await gateway.worker().work_off()
         asked = len(scorer.asked)
         editor = gateway.services.editor

@@ -13,9 +13,15 @@ from evaluation.judges.figures import Arm, best_by_clip, compared, figures, noti
 
 def row(number: int, *, right: bool, failed: GateReason | None = None, direction: float = 0.5) -> Row:
     return Row(
-        source=number // 5, edit_type="object", fault="obeyed" if right else "ignored", right=right,
-        failed=failed, direction=direction, contrast=float(number), captioner="yes",
-    )  # fmt: skip
+        source=number // 5,
+        edit_type="object",
+        fault="obeyed" if right else "ignored",
+        right=right,
+        failed=failed,
+        direction=direction,
+        contrast=float(number),
+        captioner="yes",
+    )
 
 
 ROWS = [

@@ -178,8 +178,9 @@ async def test_each_judge_s_verdict_is_recorded_also_where_clip_refuses() -> Non
     # The first calls look whether a judge can answer at all.
     asked = [item for request in scorer.asked for item in request.items if item.original != item.edited]
     assert {(item.change, item.caption == item.edited_caption) for item in asked} == {
-        (True, False), (False, False)
-    }  # fmt: skip
+        (True, False),
+        (False, False),
+    }
     for request in scorer.asked:
         assert request.references == (config.references if request.judge == "encoder" else {})
     assert config.references == {
