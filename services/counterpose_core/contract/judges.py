@@ -178,6 +178,8 @@ class CalibrationFigures(ResponseBody):
 class JudgeRow(ResponseBody):
     """The verdicts of one judge on the edits of a run."""
 
+    votes: bool
+    """Whether its votes count."""
     verdicts: dict[Verdict, int]
     """Number of edits with each verdict, where there are any."""
     yes: Estimate
@@ -210,6 +212,15 @@ class JudgesSummary(ResponseBody):
     """Share of the edits of which one judge says `yes` and another `no`."""
     disagreements: list[Disagreement]
     """The first of them, in planned order, at most 100."""
+
+    @property
+    def unreliable(self) -> list[str]:
+        """The judges whose votes count, and which err too often to be believed."""
+        return [
+            name
+            for name, row in self.rows.items()
+            if row.votes and row.calibration is not None and row.calibration.unreliable
+        ]
 
     @property
     def lines(self) -> list[str]:

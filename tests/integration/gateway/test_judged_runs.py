@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from counterpose import AsyncClient
+from counterpose_core.contract.judges import Calibration
 from counterpose_core.errors import InvalidRequest
 from counterpose_gateway.services.ports import Services
 from fakes.gateway import fake_gateway
@@ -84,6 +85,25 @@ async def test_a_run_tells_what_its_judges_say_and_is_judged_again_without_them(
             await run.summary(thresholds={"keep": 3, "without": "clip"})
         with pytest.raises(InvalidRequest, match="less than or equal to 3"):
             await run.summary(thresholds={"keep": 4})
+
+
+async def test_a_judge_that_errs_too_often_is_named_where_the_report_asks_for_trust(tmp_path: Path) -> None:
+    lies = Calibration.of([("yes", True)] * 60 + [("yes", False)] * 40, "ratings of two people")
+    suite = fake_suite().model_copy(update={"calibrations": {"judge": lies}})
+    async with fake_gateway(tmp_path, ports=panel, suite=suite) as gateway:
+        await gateway.upload("demo", 3)
+        client = AsyncClient(http=gateway.http)
+        run = await client.stress_tests.create(
+            dataset="demo", classifiers=["steady"], judges=["clip", "judge"], confirm=False, seed=3
+        )
+        await gateway.worker().work_off()
+        page = text_of(await run.report())
+        assert "more than a tenth of the votes of judge are wrong" in page
+        assert "look at the controls" in page
+        assert "against ratings of two people" in page
+        alone = text_of(await run.report(thresholds={"without": "judge"}))
+        assert "votes of judge are wrong" not in alone
+        assert "no vote" in alone
 
 
 async def test_a_rule_that_nothing_can_meet_and_a_judge_that_the_suite_lacks_start_nothing(

@@ -33,7 +33,10 @@ def summarize_judges(
     differ: Flags = _any(said, YES) & _any(said, NO)
     return JudgesSummary(
         rule=str(used),
-        rows={name: _row(name, verdicts, units, config, estimator) for name, verdicts in said.items()},
+        rows={
+            name: _row(name, verdicts, units, config, estimator, votes=name in used.voters)
+            for name, verdicts in said.items()
+        },
         judged=len(at),
         disagreed=estimator.share_of("judges/disagreed", units, differ),
         disagreements=[
@@ -54,13 +57,20 @@ def _any(said: dict[str, Ints], verdict: int) -> Flags:
 
 
 def _row(
-    name: str, verdicts: Ints, units: Ints, config: StressTestConfig, estimator: LanceEstimator
+    name: str,
+    verdicts: Ints,
+    units: Ints,
+    config: StressTestConfig,
+    estimator: LanceEstimator,
+    *,
+    votes: bool,
 ) -> JudgeRow:
     voted = (verdicts == YES) | (verdicts == NO)
     counts = {verdict: total(verdicts == at) for at, verdict in enumerate(VERDICTS)}
     yes: Estimate = estimator.share_of(f"judges/{name}", units[voted], verdicts[voted] == YES)
     known = config.calibrations.get(name)
     return JudgeRow(
+        votes=votes,
         verdicts={verdict: number for verdict, number in counts.items() if number},
         yes=yes,
         calibration=None if known is None else calibration_figures(known),

@@ -291,6 +291,11 @@ async def test_the_summary_lists_where_judges_disagree_and_how_far_each_can_be_b
     assert found.disagreed.estimate == pytest.approx(len(differ) / len(edits))
     for each in found.disagreements:
         assert each.kept == (edits[each.item].state == "done")
+    assert found.unreliable == ["judge"]
+    rule = Rule.of(ALL, 2, "judge")
+    shadowed = summarize_judges(columns_of(items), config, LanceEstimator(3), rule)
+    assert shadowed is not None
+    assert (shadowed.unreliable, shadowed.rows["judge"].votes) == ([], False)
     said = "\n".join(found.lines)
     assert "not calibrated" in said.split("judge:")[0]
     assert "against ratings; more than a tenth of its votes are wrong: do not believe it" in said
