@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from counterpose_core.contract.bug_hunts import HuntClusters, HuntWords
     from counterpose_core.contract.failure_criteria import Criterion
     from counterpose_core.contract.interventions import Intervention
+    from counterpose_core.contract.judges import JudgeName
     from counterpose_core.contract.mixtures import Mixture
     from counterpose_core.contract.preservation import FaultOfEdit, PreservationOf
     from counterpose_core.contract.sampling_rules import SamplingRule
@@ -87,6 +88,8 @@ class StressTestOptions(TypedDict, total=False):
         that a server of others makes, ``"all"`` or ``"none"``.
     refused_faults: faults for which an edit is dropped: ``"moved"``, ``"scaled"``, ``"reshaped"``,
         ``"ignored"``.
+    judges: who says whether an edit is right, of ``"clip"``, ``"encoder"`` and ``"judge"``; all must, or as
+        many as ``thresholds={"keep": 2}`` says. ``"without"`` is one that has no vote.
     transforms: operations on the images, of a suite that has them, such as ``{"operations": ["rotation"],
         "levels": [1, 3, 5], "size": 512}``; `TransformChoice` describes them.
     spending: what servers of others may be asked for, and its prices: ``{"images": 200, "usd": 5.0, "prices":
@@ -102,7 +105,7 @@ class StressTestOptions(TypedDict, total=False):
     preset: str | None
     selection: Selection
     strength: Sequence[float] | None
-    thresholds: Mapping[str, float | bool] | Thresholds
+    thresholds: AnyThresholds
     limit: int | None
     refused_words: Sequence[str]
     exclude: Sequence[str]
@@ -113,6 +116,7 @@ class StressTestOptions(TypedDict, total=False):
     preservation: PreservationOf
     refused_faults: Sequence[FaultOfEdit]
     spending: SpendingLimits | Mapping[str, Any] | None
+    judges: Sequence[JudgeName]
     applied_from: str | None
     transforms: TransformChoice | Mapping[str, Any] | None
 
@@ -190,7 +194,7 @@ class AdversarialOptions(LabelImageOptions, total=False):
     reference_images: int
 
 
-AnyThresholds = Thresholds | Mapping[str, float | bool]
+AnyThresholds = Thresholds | Mapping[str, float | bool | str]
 """Thresholds by name, as ``{"direction": 0.3}``, or as an object."""
 
 

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from counterpose_core.contract.dataset_interfaces import LearningPrompts
 from counterpose_core.contract.editor import GenerationPreset
 from counterpose_core.contract.editor_backends import Capabilities
 from counterpose_core.contract.editor_presets import EditorPreset, require_server_of
+from counterpose_core.contract.judges import Calibration, JudgeName
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
 from counterpose_core.contract.stress_test_thresholds import GateThresholds, TextThresholds
 from counterpose_core.contract.suite_fit import KnownImages
@@ -20,69 +27,19 @@ from counterpose_core.contract.tokens import TextualInversionPreset
 from counterpose_core.contract.transforms import SMALLEST_SIZE
 from counterpose_core.errors import InvalidRequest, UnknownModel
 from counterpose_core.suite_files import section_faults, suite_sections
+from counterpose_core.suite_parts import ModelSuite, SuitePart
+from counterpose_core.suite_parts import PublishedModel as PublishedModel
 from counterpose_core.suite_servers import Server, SuiteServers, with_servers
-from counterpose_core.text_form import TextForm
 from counterpose_core.transforms.table import LEVELS, operation
 from counterpose_core.types import Cosine, ServiceName
 
-_Repository = Annotated[
-    str,
-    Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\z"),
-    TextForm("must be a repository of the Hugging Face hub, as owner/name"),
-]
-_Revision = Annotated[
-    str,
-    Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\z"),
-    TextForm("must be a commit, a tag or a branch: letters, digits, dots, dashes and underscores"),
-]
-_Variant = Annotated[
-    str,
-    Field(pattern=r"\A[a-z0-9_]+\z"),
-    TextForm("must be a copy's name, such as fp16: small letters, digits and underscores"),
-]
 _Part = TypeVar("_Part")
 
 Engine = Literal["transformers", "vllm", "openai"]
 """Where a language model runs: in the replica, in a server that the replica starts, or in another's."""
 
 
-class _SuitePart(BaseModel):
-    # A misspelt setting must not silently leave the default in force.
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class PublishedModel(_SuitePart):
-    """Where a model of a suite is published: a repository of the Hugging Face hub.
-
-    ``mirror`` is a repository with the same files, searched after the first and named where that has left the
-    hub (``gone``). ``revision`` is a commit, tag or branch, of the repository alone; by default, the one that
-    was downloaded last. ``variant`` names the copy of the weights to download, such as ``fp16`` for
-    ``model.fp16.safetensors``. ``licence`` is the name that the repository gives; a model is ``gated`` if the
-    hub gives it only to those who accept the licence.
-    """
-
-    repository: _Repository
-    revision: _Revision | None = None
-    mirror: _Repository | None = None
-    variant: _Variant | None = None
-    gone: bool = False
-    gated: bool = False
-    licence: str | None = None
-
-    @model_validator(mode="after")
-    def _somewhere(self) -> PublishedModel:
-        if self.gone and self.mirror is None:
-            raise ValueError(f"the repository {self.repository!r} is gone, but has no mirror; name one")
-        return self
-
-
-class _ModelSuite(_SuitePart):
-    """A service's part; ``published`` says where its models are published, by their names in it."""
-
-    published: dict[str, PublishedModel] = {}
-
-
-class CaptionerSuite(_ModelSuite):
+class CaptionerSuite(ModelSuite):
     """BLIP-2 weights and decoding limits; ``labelled_prefix`` may hold ``{label}``.
 
     With the engine ``vllm`` or ``openai``, the model is one that chats about images: it gets ``instruction``
@@ -122,7 +79,7 @@ class CaptionerSuite(_ModelSuite):
         return self
 
 
-class PerturberSuite(_ModelSuite):
+class PerturberSuite(ModelSuite):
     """A language model, its LoRA adapter, and sampling settings.
 
     ``engine`` says where it runs: in the replica with ``transformers``, in a ``vllm`` that the replica
@@ -157,7 +114,7 @@ def _require_server(engine: Engine, server: str | None) -> None:
         raise ValueError("the engine 'openai', and no other, needs the address of a server, ending in /v1")
 
 
-class EditorSuite(_ModelSuite):
+class EditorSuite(ModelSuite):
     """Weights of a Stable Diffusion model and the presets for them.
 
     A run that names no preset uses ``default_preset``; ``redraw`` names the preset that makes several draws
@@ -234,7 +191,7 @@ class EditorSuite(_ModelSuite):
         return self
 
 
-class ScorerSuite(_ModelSuite):
+class ScorerSuite(ModelSuite):
     """CLIP, sentence encoder and masked LM, with the thresholds calibrated for these checkpoints.
 
     A generated image is filtered if its cosine with an objectionable concept reaches ``objectionable``;
@@ -254,7 +211,7 @@ class ScorerSuite(_ModelSuite):
     batch: int = Field(default=32, ge=1)
 
 
-class SegmenterSuite(_ModelSuite):
+class SegmenterSuite(ModelSuite):
     """A segmentation network of transformers, which outlines the object of an image that has no mask.
 
     Of a network with two classes, ``background`` and another one, the other is the object. Of any other
@@ -267,7 +224,25 @@ class SegmenterSuite(_ModelSuite):
     batch: int = Field(default=8, ge=1)
 
 
-class ClassifiersSuite(_ModelSuite):
+class JudgeSuite(SuitePart):
+    """A model that chats about images, at a ``server`` with the OpenAI API: it is shown each edit beside its
+    source, and asked closed questions, which it answers in at most ``max_tokens``.
+    """
+
+    server: Server
+    model: str
+    max_tokens: int = Field(default=200, ge=1)
+    batch: int = Field(default=16, ge=1)
+
+
+class EncoderSuite(ModelSuite):
+    """A vision network of transformers, such as DINOv2, whose features tell the class of an image."""
+
+    model: str
+    batch: int = Field(default=16, ge=1)
+
+
+class ClassifiersSuite(ModelSuite):
     """The suite's own classifiers by name, each a folder with safetensors and a class map.
 
     With ``allow_hf``, a user may also name image classifiers of transformers that are on this machine.
@@ -280,7 +255,7 @@ class ClassifiersSuite(_ModelSuite):
     batch: int = Field(default=32, ge=1)
 
 
-class TransformsSuite(_SuitePart):
+class TransformsSuite(SuitePart):
     """Operations on images, which need no network: those of a run that names none, their levels and size."""
 
     operations: tuple[str, ...] = Field(min_length=1)
@@ -298,13 +273,13 @@ class TransformsSuite(_SuitePart):
         return names
 
 
-class Suite(_SuitePart):
+class Suite(SuitePart):
     """The settings of its services; a method that needs one that it leaves out is refused.
 
     ``known_images`` says what the images that the models were trained for measure at least; a suite without
     it says of no image that it lies outside. ``generator_gap`` is the standard deviation of the log-odds by
     which failure rates on a user's images differ from those on the generator's; a suite without it says
-    nothing of a user's images.
+    nothing of a user's images. ``calibrations`` say how its judges agreed with people or an oracle.
     """
 
     name: str
@@ -314,10 +289,21 @@ class Suite(_SuitePart):
     editor_part: EditorSuite | None = Field(default=None, alias="editor")
     scorer_part: ScorerSuite | None = Field(default=None, alias="scorer")
     segmenter: SegmenterSuite | None = None
+    judge: JudgeSuite | None = None
+    encoder: EncoderSuite | None = None
+    calibrations: dict[JudgeName, Calibration] = {}
     classifiers: ClassifiersSuite
     transforms: TransformsSuite | None = None
     known_images: KnownImages | None = None
     generator_gap: float | None = Field(default=None, gt=0.0)
+
+    @field_validator("judge", "encoder")
+    @classmethod
+    def _stand_beside_a_scorer(cls, part: _Part, info: ValidationInfo) -> _Part:
+        # An invalid scorer is missing here, too; it has its own error.
+        if part is not None and info.data.get("scorer_part", part) is None:
+            raise ValueError("belongs to the scorer's application; add [scorer]")
+        return part
 
     @property
     def captioner(self) -> CaptionerSuite:
@@ -354,11 +340,11 @@ class Suite(_SuitePart):
 
     def published(self, service: ServiceName) -> dict[str, PublishedModel]:
         """Return where the models of one of its services are published, by their names."""
-        parts: tuple[_ModelSuite | None, ...] = {
+        parts: tuple[ModelSuite | None, ...] = {
             "captioner": (self.captioner_part,),
             "perturber": (self.perturber_part,),
             "editor": (self.editor_part,),
-            "scorer": (self.scorer_part, self.segmenter),
+            "scorer": (self.scorer_part, self.segmenter, self.encoder),
             "classifiers": (self.classifiers,),
         }[service]
         return {name: each for part in parts if part is not None for name, each in part.published.items()}

@@ -14,7 +14,16 @@ from typing import TypeVar
 import numpy as np
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract import captioner, classifiers, editor, perturber, preservation, scorer, tokens
+from counterpose_core.contract import (
+    captioner,
+    classifiers,
+    editor,
+    judges,
+    perturber,
+    preservation,
+    scorer,
+    tokens,
+)
 from counterpose_core.contract.base import ModelIdentity, Outcome, Problem
 from counterpose_core.contract.editor_backends import CAPABILITIES
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
@@ -131,6 +140,13 @@ class FakeScorer(_Fake):
             )
 
         return preservation.PreservationResponse(outcomes=_each(request.items, measure), model=IDENTITY)
+
+    def judge(self, request: judges.JudgeRequest) -> judges.JudgeResponse:
+        def judge(item: judges.JudgeItem) -> judges.Judgement:
+            self._look(item.original, item.edited)
+            return judges.Judgement(verdict="yes", detail=request.judge)
+
+        return judges.JudgeResponse(outcomes=_each(request.items, judge), model=IDENTITY)
 
     def segment(self, request: scorer.SegmentRequest) -> scorer.SegmentResponse:
         def outline(item: scorer.SegmentItem) -> scorer.Segment:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from counterpose_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
+from counterpose_core.contract import captioner, classifiers, editor, judges, perturber, scorer, tokens
 from counterpose_core.contract.base import BatchResponse, ModelIdentity, Outcome, Problem
 from counterpose_core.contract.preservation import (
     Preservation,
@@ -263,6 +263,16 @@ class FakeScorer:
         return Preservation(
             control=item.control, faults=[], size_ratio=(1.0, 1.0), region_share=share, map=item.edited
         )
+
+    async def judge(self, request: judges.JudgeRequest) -> judges.JudgeResponse:
+        """Call every edit right."""
+        self.calls[request.judge] += 1
+        outcomes = [_good(self.judged(request.judge, item)) for item in request.items]
+        return judges.JudgeResponse(outcomes=outcomes, model=_model(request.judge))
+
+    def judged(self, judge: judges.AskedJudge, item: judges.JudgeItem) -> judges.Judgement:
+        """Yes."""
+        return judges.Judgement(verdict="yes")
 
     async def segment(self, request: scorer.SegmentRequest) -> scorer.SegmentResponse:
         """See the object of every image but of those of the class ``unseen``."""

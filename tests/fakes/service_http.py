@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 from pydantic import BaseModel
 
-from counterpose_core.contract import captioner, classifiers, editor, perturber, preservation, scorer
+from counterpose_core.contract import captioner, classifiers, editor, judges, perturber, preservation, scorer
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
 from counterpose_core.errors import CounterposeError
 from counterpose_gateway.services.accounts import Accounted
@@ -114,6 +114,7 @@ def routes(services: Services) -> dict[str, tuple[type[BaseModel], Callable[[Any
         "/scorer/v1/score": (scorer.ScoreRequest, services.scorer.score),
         "/scorer/v1/fill-mask": (scorer.FillMaskRequest, services.scorer.fill_mask),
         "/scorer/v1/preservation": (preservation.PreservationRequest, services.scorer.preservation),
+        "/scorer/v1/judge": (judges.JudgeRequest, services.scorer.judge),
         "/scorer/v1/segment": (scorer.SegmentRequest, services.scorer.segment),
         "/scorer/v1/embed-images": (scorer.EmbedImagesRequest, services.scorer.embed_images),
         "/scorer/v1/embed-texts": (scorer.EmbedTextsRequest, services.scorer.embed_texts),

@@ -9,7 +9,7 @@ from counterpose_core.contract.datasets import Dataset, Source
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.stress_tests import GateThresholds, TextThresholds
 from counterpose_core.contract.tokens import TextualInversionPreset
-from counterpose_core.suite import Suite, load_suite
+from counterpose_core.suite import EncoderSuite, JudgeSuite, Suite, load_suite
 from fakes.store import FakeStore, image
 
 CLASSES = ("plate", "sled", "boat", "kite")
@@ -33,6 +33,8 @@ def fake_suite(*, redraw: str | None = None) -> Suite:
     return suite.model_copy(
         update={
             "known_images": None,
+            "judge": JudgeSuite(server="https://judges.test/v1", model="vlm"),
+            "encoder": EncoderSuite(model="net"),
             "scorer_part": suite.scorer.model_copy(update=thresholds),
             "editor_part": suite.editor.model_copy(
                 update={

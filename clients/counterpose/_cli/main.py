@@ -47,6 +47,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "open": "Show a run's report in the browser; print the file that holds it.",
         "report": "Write a run's report to an HTML file.",
         "audit": "Recompute a run's invariants; exit with 1 if one does not hold.",
+        "calibrate-judges": "Hold a run's judges against labels that people gave.",
         "export": "Export a run's images with provenance and a dataset card.",
         "push": "Push images and figures to the Hugging Face Hub, with the token in HF_TOKEN.",
     },

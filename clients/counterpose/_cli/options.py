@@ -90,7 +90,8 @@ ThresholdsGiven = Annotated[
         "--threshold",
         metavar="NAME=VALUE",
         help="A threshold of a stress test, such as direction=0.3. Cosines from -1 to 1: direction, "
-        "image_image, image_text, class_similarity, word_similarity; and closer=true or false. Repeatable.",
+        "image_image, image_text, class_similarity, word_similarity; and closer=true or false, keep=2 for "
+        "how many judges must say yes, without=NAME for one that has no vote. Repeatable.",
     ),
 ]
 
@@ -119,12 +120,12 @@ def thresholds_given(given: list[str] | None) -> Thresholds:
     Raises:
         InvalidRequest: one of them has another form, name or range.
     """
-    read: dict[str, float | bool] = {}
+    read: dict[str, float | bool | str] = {}
     for text in given or []:
         name, _, value = text.partition("=")
         if name in read:
             raise InvalidRequest(f"the threshold {name!r} is given twice")
-        read[name] = _value(text, value)
+        read[name] = value if name == "without" else _value(text, value)
     return thresholds_of(read)
 
 
@@ -132,6 +133,6 @@ def _value(text: str, value: str) -> float | bool:
     if value in ("true", "false"):
         return value == "true"
     try:
-        return float(value)
+        return int(value) if value.isdecimal() else float(value)
     except ValueError as error:
         raise InvalidRequest(f"a threshold is NAME=VALUE, such as direction=0.3, not {text!r}") from error

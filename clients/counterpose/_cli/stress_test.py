@@ -207,6 +207,7 @@ def _excluded(pairs: list[str]) -> dict[str, list[str]]:
     Option("exclude", "IMAGE", more="As cat/3.png"),
     Option("preservation", "WHOSE", panel=EDITS),
     Option("refused_faults", "FAULT", "--refuse-fault", "Such as moved", panel=EDITS),
+    Option("judges", "NAME", "--judge", "Default: clip", panel=EDITS),
     Option("near_duplicates", "COSINE", more="Such as 0.999", panel=STATISTICS),
     SEED,
     Option("confirm", panel=STATISTICS),

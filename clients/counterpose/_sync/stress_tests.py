@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -30,6 +30,7 @@ from counterpose._transport_protocol import Sender
 from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.interventions import interventions_of
+from counterpose_core.contract.judges import Calibration, calibrations
 from counterpose_core.contract.proofs import FindingHistory, ProofCreate
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate, StressTestQuestion
@@ -125,6 +126,22 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         """
         call = _proving(self._sender, self.id, finding, images, dataset, seed, classifier, idempotency_key)
         return StressTest(self._sender, self._sender.send(call))
+
+    def calibrate_judges(self, labels: Mapping[str, bool], *, against: str) -> dict[str, Calibration]:
+        """Return how each judge agrees with labels that people gave, for a suite's ``calibrations``.
+
+        Args:
+            labels: whether an edit is right, by the item's id.
+            against: whose labels they are, such as ``"ratings of two people"``.
+
+        Raises:
+            InvalidRequest: there are no labels, or the run has no verdict on one of the items.
+        """
+        judgements = {}
+        for item in self.results():
+            if item.result is not None:
+                judgements[item.id] = item.result.judgements
+        return calibrations(judgements, labels, against)
 
     def findings(self) -> Findings:
         """Return the changes that cost a classifier its answers, the surest first."""

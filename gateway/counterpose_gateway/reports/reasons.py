@@ -8,6 +8,8 @@ LEFT_OUT = {
     "gate-image-text": "an image does not fit its caption",
     "gate-closer": "the image is still closer to the original caption",
     "gate-new-word": "the image is not closer to the new word",
+    "gate-judges": "too few judges call it right",
+    "gate-undecided": "it hangs on a judge that has no vote",
     "gate-preservation": "more or less changed than was asked for",
     "no-edit": "no edit was proposed",
     "label-in-edit": "the words concern the class",

@@ -16,6 +16,7 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 from pydantic import BaseModel, Field, create_model
 from sse_starlette import EventSourceResponse
 
+from counterpose_core.contract.judges import JudgeName
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import InvalidRequest, NotFound
@@ -68,6 +69,8 @@ async def _chosen(
     closer: Annotated[bool | None, Query(description=_said("closer"))] = None,
     class_similarity: Annotated[Cosine | None, Query(description=_said("class_similarity"))] = None,
     word_similarity: Annotated[Cosine | None, Query(description=_said("word_similarity"))] = None,
+    keep: Annotated[int | None, Query(ge=1, le=3, description=_said("keep")), IN_DIGITS] = None,
+    without: Annotated[JudgeName | None, Query(description=_said("without"))] = None,
     object_percentile: Percentile = None,
 ) -> dict[str, Any]:
     """Return what was chosen, by its name."""

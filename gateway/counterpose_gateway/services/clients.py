@@ -10,7 +10,16 @@ from typing import Any, ClassVar, TypeVar, get_args
 import httpx
 from pydantic import BaseModel
 
-from counterpose_core.contract import captioner, classifiers, editor, perturber, preservation, scorer, tokens
+from counterpose_core.contract import (
+    captioner,
+    classifiers,
+    editor,
+    judges,
+    perturber,
+    preservation,
+    scorer,
+    tokens,
+)
 from counterpose_core.contract.base import BatchResponse, ServiceHealth
 from counterpose_core.contract.services import CircuitState, ServiceState
 from counterpose_core.errors import BadBackendOutput, CounterposeError, DeadlineExceeded
@@ -134,6 +143,10 @@ class HttpScorer(_Port):
     ) -> preservation.PreservationResponse:
         """Measure what each edit changed beside what was asked for."""
         return await self._ask("/v1/preservation", request, request.items, preservation.PreservationResponse)
+
+    async def judge(self, request: judges.JudgeRequest) -> judges.JudgeResponse:
+        """Have one of the suite's judges judge each edit."""
+        return await self._ask("/v1/judge", request, request.items, judges.JudgeResponse)
 
     async def segment(self, request: scorer.SegmentRequest) -> scorer.SegmentResponse:
         """Outline the object of each image."""

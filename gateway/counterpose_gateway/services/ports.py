@@ -38,6 +38,7 @@ from counterpose_core.contract.editor import (
     ReconstructRequest,
     ReconstructResponse,
 )
+from counterpose_core.contract.judges import JudgeRequest, JudgeResponse
 from counterpose_core.contract.perturber import (
     LikelihoodsRequest,
     LikelihoodsResponse,
@@ -112,6 +113,9 @@ class Scorer(Protocol):
 
     async def preservation(self, request: PreservationRequest) -> PreservationResponse:
         """Measure what each edit changed beside what was asked for."""
+
+    async def judge(self, request: JudgeRequest) -> JudgeResponse:
+        """Have one of the suite's judges judge each edit."""
 
     async def segment(self, request: SegmentRequest) -> SegmentResponse:
         """Outline the object of each image, in a suite with a segmenter."""

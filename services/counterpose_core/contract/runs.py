@@ -10,6 +10,7 @@ from counterpose_core.contract.classifiers import FunctionsOfCaller
 from counterpose_core.contract.confirmation import Instruction
 from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.features import FeatureVector, WordFeatures
+from counterpose_core.contract.judges import Judgement
 from counterpose_core.contract.perturber import TextLikelihood, WordSpan
 from counterpose_core.contract.preservation import Preservation
 from counterpose_core.contract.recipes import PixelDigest
@@ -234,6 +235,8 @@ class ItemResult(Provenance):
     """How a server of others made the image; absent where none did."""
     preservation: Preservation | None = Field(default=None, exclude_if=lambda record: record is None)
     """What changed beside what was asked for; absent where that was not measured."""
+    judgements: dict[str, Judgement] = Field(default={}, exclude_if=lambda judgements: not judgements)
+    """What each of the run's judges says of the edit; absent where CLIP alone judged it."""
     left_out: dict[str, str] = Field(default={}, exclude_if=lambda left_out: not left_out)
     """Why an operation was not carried out on the image, by its name."""
     segment: Segment | None = Field(default=None, exclude_if=lambda segment: segment is None)

@@ -1,11 +1,14 @@
 """The request of a stress test."""
 
-from pydantic import Field, ValidationInfo, field_validator
+from typing import Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from counterpose_core.contract.backend_preset import Fraction
 from counterpose_core.contract.base import DISTINCT, Distinct
 from counterpose_core.contract.classifiers import FunctionsAsWritten
 from counterpose_core.contract.interventions import Intervention
+from counterpose_core.contract.judges import CLIP_ALONE, JudgeName, Rule, is_clip_alone
 from counterpose_core.contract.preservation import OF_EDITS, FaultOfEdit, PreservationOf
 from counterpose_core.contract.spending import SpendsWithin
 from counterpose_core.contract.stress_test_thresholds import Thresholds
@@ -89,6 +92,12 @@ class StressTestCreate(SpendsWithin, FunctionsAsWritten):
     """Faults for which an edit or a placebo is dropped, so that no figure has it. Then every image is
     measured, and fails if the scorer does; one of which a fault cannot be told, such as a movement where
     nothing has an edge, is kept."""
+    judges: Distinct[list[JudgeName]] = Field(
+        default=CLIP_ALONE, min_length=1, max_length=3, exclude_if=is_clip_alone
+    )
+    """Who says whether an edit or a placebo is right: `clip` is the image gate, `encoder` compares features
+    of a second network with those of the classes, and `judge` is a model that chats about images, asked
+    closed questions. All must say yes, or as many as the threshold `keep` says."""
     applied_from: str | None = Field(default=None, min_length=1, max_length=64)
     """Id of the stress test one of whose changes the interventions repeat; the run is listed under it. Null
     for none."""
@@ -112,6 +121,16 @@ class StressTestCreate(SpendsWithin, FunctionsAsWritten):
         if number == 0 and info.data.get("interventions") == [] and not info.data.get("transforms"):
             raise ValueError("max_edits_per_image must be at least 1 without interventions")
         return number
+
+    @model_validator(mode="after")
+    def _can_be_kept(self) -> Self:
+        assert self.rule
+        return self
+
+    @property
+    def rule(self) -> Rule:
+        """The rule by which judges keep an edit."""
+        return Rule.of(self.judges, self.thresholds.keep, self.thresholds.without)
 
     @property
     def edits_captions(self) -> bool:

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from counterpose_core.contract.base import ClientBody, RequestBody, ResponseBody
+from counterpose_core.contract.judges import JudgeName
 from counterpose_core.types import Cosine, Estimate
 
 
@@ -51,6 +54,10 @@ class Thresholds(ClientBody):
     word_similarity: Cosine | None = None
     """The edit is dropped if the cosine between the removed and the added words is at least this, in [-1, 1]
     (epsilon too, section 3.1: 0.5)."""
+    keep: int | None = Field(default=None, ge=1, le=3, exclude_if=lambda keep: keep is None)
+    """Number of judges that must call an edit right; all of those that vote, if it is left out."""
+    without: JudgeName | None = Field(default=None, exclude_if=lambda name: name is None)
+    """A judge of the run that has no vote, such as one that is not calibrated yet."""
 
     def of_gate(self, otherwise: GateThresholds) -> GateThresholds:
         """The image gate, with these in place of the ``otherwise`` where they are set."""
@@ -60,7 +67,7 @@ class Thresholds(ClientBody):
         """The text filters, with these in place of the ``otherwise`` where they are set."""
         return otherwise.model_copy(update=self._set(otherwise))
 
-    def given(self) -> dict[str, float | bool]:
+    def given(self) -> dict[str, float | bool | str]:
         """The thresholds that are set, by name."""
         return self.model_dump(exclude_none=True)
 
@@ -122,6 +129,12 @@ class JudgedAgain(ResponseBody):
     """The run's own thresholds of the image gate."""
     own_text: TextThresholds
     """The run's own thresholds of the text filters."""
+    keep: int | None = Field(default=None, exclude_if=lambda keep: keep is None)
+    """Number of judges that must call an edit right, or null for the run's own."""
+    without: JudgeName | None = Field(default=None, exclude_if=lambda name: name is None)
+    """The judge that has no vote, or null for the run's own."""
+    rule: str | None = Field(default=None, exclude_if=lambda rule: rule is None)
+    """The rule of the judges in words, where it is not the run's."""
     dropped: int
     """Images that the run kept and that these thresholds drop."""
     left_out: dict[str, int]
@@ -137,6 +150,7 @@ class JudgedAgain(ResponseBody):
             for name, value in new.model_dump().items()
             if value != own[name]
         )
+        changed = ", ".join(filter(None, (changed, self.rule)))
         lines = [f"Judged again by {changed or 'its own thresholds'}: no image was made."]
         kept = "image that the run kept is" if self.dropped == 1 else "images that the run kept are"
         lines.append(f"{self.dropped} {kept} dropped.")

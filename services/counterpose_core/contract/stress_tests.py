@@ -11,6 +11,7 @@ from counterpose_core.contract.editor_backends import CAPABILITIES, Capabilities
 from counterpose_core.contract.editor_presets import UNTAGGED, EditorPreset
 from counterpose_core.contract.findings import ClassifierVerdict, Finding
 from counterpose_core.contract.groups import Grouping, GroupingSummary
+from counterpose_core.contract.judges import Calibration, JudgesSummary
 from counterpose_core.contract.preservation import PreservationSummary
 from counterpose_core.contract.proofs import OperationProof, Proof
 from counterpose_core.contract.realism import PerplexitySummary, RealismSummary
@@ -35,7 +36,7 @@ from counterpose_core.contract.stress_test_thresholds import (
 from counterpose_core.contract.suite_fit import KnownImages, SuiteFitSummary
 from counterpose_core.contract.transforms import TransformPlan, TransformSummary
 from counterpose_core.errors import InternalError
-from counterpose_core.types import Cost, Estimate
+from counterpose_core.types import BlobRef, Cost, Estimate
 
 __all__ = [
     "ClassSummary",
@@ -103,6 +104,11 @@ class StressTestConfig(ResponseBody):
     """The finding of another run that this run is to prove, or null where it searches itself."""
     operation_proof: OperationProof | None = Field(default=None, exclude_if=lambda proof: proof is None)
     """The operation of another run that this run is to prove, or null for none."""
+
+    references: dict[str, list[BlobRef]] = Field(default={}, exclude_if=lambda images: not images)
+    """Source images that stand for each class, where the judge `encoder` is asked."""
+    calibrations: dict[str, Calibration] = Field(default={}, exclude_if=lambda counts: not counts)
+    """How each judge agreed with people or an oracle, by the suite; without those that are not calibrated."""
 
     @property
     def measures_preservation(self) -> bool:
@@ -208,6 +214,8 @@ class StressTestSummary(RunSummary):
     unrepeated_seeds: int = Field(default=0, exclude_if=lambda number: number == 0)
     """Number of the screen's controls of a server that made another image for the same seed, although the
     suite says that it repeats an image by it."""
+    judges: JudgesSummary | None = Field(default=None, exclude_if=lambda judges: judges is None)
+    """What each judge said of the screen's edits; absent where CLIP alone was asked."""
     sweep: SweepSummary | None = None
     """How the strength sweep was chosen from, or null if there was no sweep."""
     suite_fit: SuiteFitSummary | None = None
@@ -255,8 +263,9 @@ class StressTestSummary(RunSummary):
         warnings = [line for warning in self.warnings for line in (warning, "")]
         as_they_are = [*map(str, self.baseline), ""] if self.baseline else []
         paragraphs = [*warnings, *as_they_are, self.verdict, "", *self._accuracy(), *self.operation_lines]
-        preserved = [] if self.preservation is None else self.preservation.lines
-        return "\n".join([*paragraphs, *grouped, *preserved, *paid, *hints])
+        parts = (self.preservation, self.judges)
+        told = [line for part in parts if part is not None for line in part.lines]
+        return "\n".join([*paragraphs, *grouped, *told, *paid, *hints])
 
     @property
     def operation_lines(self) -> list[str]:

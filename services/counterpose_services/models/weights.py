@@ -199,6 +199,7 @@ def needed_models(suite: Suite) -> Mapping[ServiceName, dict[str, tuple[Find, Pu
             scorer.sentence: (weights_folder, scorer.published),
             scorer.masked_lm: (weights_folder, scorer.published),
         }
-    if (segmenter := suite.segmenter) is not None:
-        needed.setdefault("scorer", {})[segmenter.model] = (weights_folder, segmenter.published)
+    for beside in (suite.segmenter, suite.encoder):
+        if beside is not None:
+            needed.setdefault("scorer", {})[beside.model] = (weights_folder, beside.published)
     return needed

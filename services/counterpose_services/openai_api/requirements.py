@@ -28,6 +28,8 @@ def require_server(service: ServiceName, suite: Suite, settings: ServiceSettings
         if (address := suite.editor.server) is not None:
             image_terms(settings).require_listed(address)
         return
+    if service == "scorer" and suite.judge is not None:
+        language_terms(settings).require_listed(suite.judge.server)
     part = None if service in ("scorer", "classifiers") else getattr(suite, service)
     if not isinstance(part, PerturberSuite | CaptionerSuite):
         return

@@ -1,4 +1,4 @@
-"""The scorer as a Serve application; a suite's segmenter is a deployment of it, with replicas of its own."""
+"""The scorer as a Serve application; segmenter and judges are deployments of it, with their own replicas."""
 
 # Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
@@ -12,12 +12,13 @@ from ray.serve.handle import DeploymentHandle
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import scorer as contract
+from counterpose_core.contract.judges import AskedJudge, JudgeRequest, JudgeResponse
 from counterpose_core.contract.preservation import PreservationRequest, PreservationResponse
 from counterpose_core.errors import UnknownModel
 from counterpose_core.suite import load_suite
 from counterpose_core.types import BlobRef
 from counterpose_services.batching.merged_calls import MergedCalls
-from counterpose_services.serving.engine_protocols import Scorer, Segmenter
+from counterpose_services.serving.engine_protocols import Judge, Scorer, Segmenter
 from counterpose_services.serving.engine_service import EngineService, application, deployment_options
 from counterpose_services.settings import ServiceSettings
 
@@ -61,6 +62,67 @@ class SegmenterDeployment(EngineService[Segmenter]):
         return answered
 
 
+class EncoderDeployment(EngineService[Judge]):
+    """Serves an EncoderJudge, by a scorer's application alone."""
+
+    name = "scorer"
+    judge: AskedJudge = "encoder"
+
+    @staticmethod
+    def load(settings: ServiceSettings) -> Judge:
+        """Load the suite's encoder."""
+        from counterpose_services.scorer.encoder_judge import EncoderJudge
+
+        suite = load_suite(settings.suite, settings)
+        if suite.encoder is None:
+            raise UnknownModel(f"the suite {suite.name!r} has no encoder; choose a suite with one")
+        store, device = BlobStore(settings.store_url), settings.of("scorer").device
+        return EncoderJudge.load(suite.encoder, settings.suite_root, store, device=device)
+
+    @property
+    def full_batch(self) -> float:
+        """Its number of edits."""
+        part = getattr(self._suite, self.judge)
+        return 1.0 if part is None else float(part.batch)
+
+    def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
+        """Return its one verb, of ``counterpose_core.contract.judges``."""
+        return {"/v1/judge": self.judged}
+
+    async def judged(self, body: JudgeRequest) -> JudgeResponse:
+        """Judge each edit."""
+        return await self.thread.run(self.engine.judge, body)
+
+    async def answer(self, body: JudgeRequest) -> JudgeResponse:
+        """Answer a call that came by the scorer, and count it as this replica's load."""
+        answered: JudgeResponse = await self._counted(self.judged)(body)
+        return answered
+
+
+class JudgeDeployment(EncoderDeployment):
+    """Serves a ChatJudge likewise, which waits for a server and has no device."""
+
+    judge = "judge"
+
+    def _loaded(self) -> Judge:
+        return self.load(self.settings)
+
+    @staticmethod
+    def load(settings: ServiceSettings) -> Judge:
+        """Connect to the server of the suite's judge."""
+        from counterpose_services.scorer.chat_judge import ChatJudge
+
+        suite = load_suite(settings.suite, settings)
+        if suite.judge is None:
+            raise UnknownModel(f"the suite {suite.name!r} has no judge; choose a suite with one")
+        return ChatJudge.load(suite.judge, settings, BlobStore(settings.store_url))
+
+    @classmethod
+    def calls_at_once(cls, settings: ServiceSettings) -> int:
+        """Return as many calls as the server may have requests."""
+        return settings.openai_in_flight
+
+
 class ScorerDeployment(EngineService[Scorer]):
     """Serves a ScorerEngine; scores and embeddings of concurrent calls share a batch."""
 
@@ -71,9 +133,13 @@ class ScorerDeployment(EngineService[Scorer]):
         settings: ServiceSettings,
         engine: Scorer | None = None,
         segmenter: DeploymentHandle[Any] | None = None,
+        encoder: DeploymentHandle[Any] | None = None,
+        judge: DeploymentHandle[Any] | None = None,
     ) -> None:
         super().__init__(settings, engine)
         self._segmenter = segmenter
+        judges = {"encoder": encoder, "judge": judge}
+        self._judges = {name: handle for name, handle in judges.items() if handle is not None}
 
     @staticmethod
     def load(settings: ServiceSettings) -> Scorer:
@@ -108,6 +174,7 @@ class ScorerDeployment(EngineService[Scorer]):
             "/v1/embed-texts": self.embed_texts,
             "/v1/fill-mask": self.fill_mask,
             "/v1/preservation": self.preservation,
+            "/v1/judge": self.judge,
             **({} if self._segmenter is None else {"/v1/segment": self.segment}),
         }
 
@@ -131,6 +198,20 @@ class ScorerDeployment(EngineService[Scorer]):
         """Measure what each edit changed beside what was asked for."""
         return await self.thread.run(self.engine.preservation, body)
 
+    async def judge(self, body: JudgeRequest) -> JudgeResponse:
+        """Have a replica of one of the suite's judges judge each edit.
+
+        Raises:
+            UnknownModel: the suite has no such judge.
+        """
+        if body.judge not in self._judges:
+            raise UnknownModel(
+                f"the suite {self._suite.name!r} has no judge {body.judge!r}; leave it out of the judges, or "
+                "choose a suite with one"
+            )
+        answered: JudgeResponse = await self._judges[body.judge].answer.remote(body)
+        return answered
+
     async def segment(self, body: contract.SegmentRequest) -> contract.SegmentResponse:
         """Have a replica of the segmenter outline the object of each image."""
         assert self._segmenter is not None
@@ -141,10 +222,19 @@ class ScorerDeployment(EngineService[Scorer]):
 def build(args: ServiceSettings) -> Application:
     """Return the scorer's application: ``serve run counterpose_services.scorer.deployment:build``."""
     suite = load_suite(args.suite, args)
-    if suite.segmenter is None:
-        return application("scorer", ScorerDeployment, args)
+    options = deployment_options("scorer", args)
     if suite.scorer_part is None:
         return application("scorer", SegmenterDeployment, args)
-    options = deployment_options("scorer", args)
-    segmenter = serve.deployment(**options | {"name": "segmenter"})(SegmenterDeployment).bind(args)
-    return serve.deployment(**options)(serve.ingress()(ScorerDeployment)).bind(args, None, segmenter)
+
+    def beside(part: object, name: str, service: type, **further: object) -> Application | None:
+        own: dict[str, Any] = options | {"name": name} | further
+        return None if part is None else serve.deployment(**own)(service).bind(args)
+
+    without_gpu = options["ray_actor_options"] | {"num_gpus": 0}
+    return serve.deployment(**options)(serve.ingress()(ScorerDeployment)).bind(
+        args,
+        None,
+        beside(suite.segmenter, "segmenter", SegmenterDeployment),
+        beside(suite.encoder, "encoder", EncoderDeployment),
+        beside(suite.judge, "judge", JudgeDeployment, ray_actor_options=without_gpu),
+    )

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from counterpose_core.contract import captioner, classifiers, editor, perturber, preservation, scorer, tokens
+from counterpose_core.contract import (
+    captioner,
+    classifiers,
+    editor,
+    judges,
+    perturber,
+    preservation,
+    scorer,
+    tokens,
+)
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.contract.editor_backends import Capabilities
 
@@ -80,6 +89,12 @@ class Segmenter(Engine, Protocol):
     """Outlines the objects of images."""
 
     def segment(self, request: scorer.SegmentRequest) -> scorer.SegmentResponse: ...
+
+
+class Judge(Engine, Protocol):
+    """Says of edits whether they are right."""
+
+    def judge(self, request: judges.JudgeRequest) -> judges.JudgeResponse: ...
 
 
 class Classifiers(Engine, Protocol):

@@ -8,7 +8,16 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from counterpose_core.contract import captioner, classifiers, editor, perturber, preservation, scorer, tokens
+from counterpose_core.contract import (
+    captioner,
+    classifiers,
+    editor,
+    judges,
+    perturber,
+    preservation,
+    scorer,
+    tokens,
+)
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
 from counterpose_core.contract.editor_backends import Capabilities
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
@@ -162,6 +171,12 @@ CALLS: dict[str, Call] = {
     ),
     "/scorer/v1/preservation": lambda to: to.scorer.preservation(
         preservation.PreservationRequest(items=[preservation.PreservationItem(original=REF, edited=REF)])
+    ),
+    "/scorer/v1/judge": lambda to: to.scorer.judge(
+        judges.JudgeRequest(
+            judge="judge",
+            items=[judges.JudgeItem(original=REF, edited=REF, label="a", caption="a", edited_caption="b")],
+        )
     ),
     "/classifiers/v1/classify": lambda to: to.classifiers.classify(
         classifiers.ClassifyRequest(classifier="steady", images=[REF], classes=["sled"])

@@ -143,6 +143,9 @@ def _scores(result: ItemResult) -> dict[str, float | None]:
     scores: dict[str, float | None] = {} if result.scores is None else result.scores.model_dump()
     if result.preservation is not None:
         scores |= _of_preservation(result.preservation)
+    # 1 for yes, 0 for no, None without a vote.
+    votes = {"yes": 1.0, "no": 0.0}
+    scores |= {f"judge {name}": votes.get(each.verdict) for name, each in result.judgements.items()}
     for name, after in result.predictions.items():
         scores[f"p_true {name}"] = after.p_true
     for name, before in result.original_predictions.items():

@@ -31,6 +31,12 @@ from counterpose_gateway.methods.stress_test.notes import (
     severity_notes,
 )
 from counterpose_gateway.methods.stress_test.prepared import Prepared, divided, first_items
+from counterpose_gateway.methods.stress_test.screen.judges import (
+    calibrations_of,
+    references_of,
+    require_judges,
+    try_judges,
+)
 from counterpose_gateway.methods.stress_test.transforms.plan import (
     completed,
     joined,
@@ -170,6 +176,7 @@ async def prepare_stress_test(
     config = resolve(create, dataset=dataset, suite=suite, policy_words=policy_words)
     division = await off_loop(grouped, divided, config, grouped)
     known = {
+        "references": await off_loop(grouped, references_of, create.rule, grouped),
         "excluded": excluded,
         "confirmation": division.plan,
         "grouping": grouping,
@@ -179,6 +186,7 @@ async def prepare_stress_test(
     await check_classifiers(
         create.classifiers, dataset.classes, chosen.image(0), services, label_map=create.label_map
     )
+    await try_judges(config, chosen.image(0), chosen.label(0), services)
     if config.transforms is not None:
         plan = await completed(config.transforms, create, dataset.classes, grouped, given, services)
         notes = [*config.notes, *severity_notes(plan, grouped.number_of_units())]
@@ -226,6 +234,7 @@ def resolve(
     asked, own = create.transforms, suite.transforms
     operations = None if asked is None else resolved(asked, own, suite.segmenter)
     _require_measurable(create)
+    require_judges(create, suite)
     if operations is not None and not create.edits_captions:
         return StressTestConfig(
             request=create,
@@ -265,6 +274,7 @@ def resolve(
         objectionable=suite.scorer.objectionable,
         known_images=suite.known_images,
         policy_words=list(policy_words),
+        calibrations=calibrations_of(create.rule, suite),
     )
 
 

@@ -15,6 +15,7 @@ from counterpose_gateway.methods.stress_test.screen.interventions import (
     apply_instructions,
     apply_interventions,
 )
+from counterpose_gateway.methods.stress_test.screen.judges import keep_judged
 from counterpose_gateway.methods.stress_test.screen.lance_r import replace_random_words
 from counterpose_gateway.methods.stress_test.screen.preservation import keep_preserved
 from counterpose_gateway.methods.stress_test.screen.proposals import draw_proposals, write_caption
@@ -78,6 +79,7 @@ async def _work_through(attempt: OpenItems, config: StressTestConfig) -> None:
     control = await record_fit(calls, subject, written.nats_per_token, control)
     drafts = [*control, *keep(await make_counterfactuals(calls, subject, edits))]
     drafts = keep(await drop_objectionable(calls, drafts, config.objectionable))
+    drafts = keep(await keep_judged(calls, subject, drafts))
     drafts = await record_features(calls, source, drafts)
     drafts = keep(await keep_preserved(calls, subject, drafts))
     for draft in keep(await predict(calls, subject, drafts, spare=attempt.is_last)):

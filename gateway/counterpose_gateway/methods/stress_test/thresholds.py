@@ -19,6 +19,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig, StressTestS
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.stress_test.filters import Choice, Scores, choose, gate, too_similar
 from counterpose_gateway.methods.stress_test.screen.gate import CRITERIA
+from counterpose_gateway.methods.stress_test.screen.judges import JUDGED_AS, rule_again, voted, with_clip
 from counterpose_gateway.methods.stress_test.screen.preservation import PRESERVATION
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
@@ -47,6 +48,8 @@ class JudgingAgain:
         self._config = config
         self._gate = thresholds.of_gate(config.gate)
         self._text = thresholds.of_text(config.text)
+        self._keep, self._without = thresholds.keep, thresholds.without
+        self.rule = rule_again(config.request, thresholds)
         self._dropped = 0
         self._left_out: Counter[str] = Counter()
         self._units: dict[str, int] = {}
@@ -76,6 +79,9 @@ class JudgingAgain:
             text=self._text,
             own_gate=self._config.gate,
             own_text=self._config.text,
+            keep=self._keep,
+            without=self._without,
+            rule=None if self.rule == self._config.request.rule else str(self.rule),
             dropped=self._dropped,
             left_out=dict(sorted(self._left_out.items())),
             share_left_out=estimator.share_of("left-out", judged[:, 0], judged[:, 1] == 1),
@@ -87,15 +93,31 @@ class JudgingAgain:
 
     def _judge(self, item: Item) -> Item | LeftOut:
         words = self._judge_words(item) if item.kind == "edit" and self._text != self._config.text else None
-        if words is not None or item.result is None or self._gate == self._config.gate:
+        same = self._gate == self._config.gate and self.rule == self._config.request.rule
+        if words is not None or item.result is None or same:
             return words or item
         found = self._judge_image(item, item.result)
         if found is None or isinstance(found, str):
             return item if found is None else found
+        if item.result.judgements:
+            return self._vote(item, item.result, found)
         if found.failed is not None:
             return item.model_copy(update={"state": "filtered", "reason": found.failed})
         if item.state == "done" or item.reason in (OBJECTIONABLE, PRESERVATION):
             return item
+        return "not-classified"
+
+    def _vote(self, item: Item, result: ItemResult, choice: Choice) -> Item | LeftOut:
+        """Have the judges vote again about the same image."""
+        again = voted(self.rule, with_clip(result, choice.failed))
+        if not again.result.judgements.keys() >= set(self.rule.judges):
+            # An earlier filter dropped it.
+            return item
+        if again.reason is not None:
+            dropped = {"state": "filtered", "reason": again.reason, "detail": again.detail}
+            return item.model_copy(update={**dropped, "result": again.result})
+        if item.state == "done" or item.reason not in JUDGED_AS:
+            return item.model_copy(update={"result": again.result})
         return "not-classified"
 
     def _judge_words(self, item: Item) -> LeftOut | None:
@@ -144,7 +166,9 @@ class JudgingAgain:
             # Only the chosen one's image was decoded in full, and judged by that.
             failed = gate(result.scores, self._gate, criteria)
             return Choice(choice.index, failed) if is_same else "not-made"
-        return choice if is_same or choice.failed is not None else "not-classified"
+        # Judges saw the chosen image alone.
+        drops = choice.failed is not None and not result.judgements
+        return choice if is_same or drops else "not-classified"
 
     def _judge_alone(self, item: Item, result: ItemResult) -> Choice | LeftOut:
         """Judge an edit of an older run, which recorded the scores of the chosen value alone."""
@@ -169,7 +193,7 @@ def summarize_again(run: Run, items: Iterable[Item], thresholds: Thresholds) -> 
             "judge that run again, or ask for this one without thresholds"
         )
     judging = JudgingAgain(config, thresholds)
-    summary = summarize(run, judging.items(items))
+    summary = summarize(run, judging.items(items), judging.rule)
     return summary.model_copy(update={"judged_again": judging.told()})
 
 
@@ -178,5 +202,5 @@ def judging_of(summary: StressTestSummary) -> JudgingAgain | None:
     told = summary.judged_again
     if told is None:
         return None
-    values = {**told.gate.model_dump(), **told.text.model_dump()}
+    values = {**told.gate.model_dump(), **told.text.model_dump(), "keep": told.keep, "without": told.without}
     return JudgingAgain(StressTestConfig.model_validate(summary.config), Thresholds.model_validate(values))

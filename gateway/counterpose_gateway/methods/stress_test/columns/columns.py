@@ -54,6 +54,7 @@ class ItemColumns:
     drawn: Ints
     faults: Ints
     unrepeated: Ints
+    verdicts: Ints
     with_result: Flags
     instruction: Ints
     names: Mapping[str, Codes]

@@ -6,14 +6,16 @@ import json
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from counterpose_core.contract.editor_backends import CAPABILITIES
 from counterpose_core.contract.editor_presets import UNTAGGED
+from counterpose_core.contract.judges import VERDICTS, JudgeName
 from counterpose_core.contract.preservation import FAULTS
 from counterpose_core.contract.suite_fit import MEASURES
+from counterpose_core.statistics.coded import Ints
 from counterpose_core.stress_test.failure_modes import Answer, KeptEdit, modes_of
 from counterpose_core.stress_test.insights import phrase
 from counterpose_gateway.methods.stress_test.screen.features import CLIP, LANGUAGE_MODEL
@@ -26,15 +28,12 @@ from counterpose_gateway.summaries.columns.parts import Column
 _INTEGERS = (
     "kind", "state", "stage", "slot", "source", "label", "edit_type", "reason", "code", "removed", "added",
     "modes", "tokens", "language_model", "clip", "tried", "instruction", "outside", "drawn",
-    "faults", "unrepeated",
+    "faults", "unrepeated", "verdicts",
 )  # fmt: skip
-_SHORT = frozenset(
-    (
-        *("kind", "state", "stage", "edit_type", "modes", "clip", "language_model", "tried", "outside"),
-        *("faults", "unrepeated"),
-    )
+_LONG = frozenset(
+    ("slot", "source", "label", "reason", "code", "removed", "added", "tokens", "instruction", "drawn")
 )
-"""Numbers of few values take two bytes."""
+"""Numbers of many values take four bytes, others two."""
 
 TABLES = {
     "kind": "kind", "state": "state", "source": "source", "label": "label", "edit_type": "edit_type",
@@ -46,6 +45,7 @@ TABLES = {
 
 _VECTORS = ("image", "source", "removed", "added")
 _NOTHING: Mapping[str, Any] = {}
+_JUDGES, _BASE = get_args(JudgeName), len(VERDICTS) + 1
 _NAN = float("nan")
 
 
@@ -72,7 +72,7 @@ class _GrowingPart:
         self._run: str | None = None
         self._others: dict[str, str] = {}
         self._length = 0
-        self._numbers = {name: array("h" if name in _SHORT else "i") for name in _INTEGERS}
+        self._numbers = {name: array("i" if name in _LONG else "h") for name in _INTEGERS}
         self._names = {name: Codes() for name in dict.fromkeys(TABLES.values())}
         self._fit, self._nats = array("d"), array("d")
         self._with_result = array("b")
@@ -138,6 +138,7 @@ class _GrowingPart:
             "outside": _outside(result.get("suite_fit") if kept else None),
             "faults": _faults(result.get("preservation") if kept else None),
             "unrepeated": (result.get("served") or _NOTHING).get("seed_repeats") is False,
+            "verdicts": _verdicts(result.get("judgements")),
         }
 
     def _add_answers(self, result: Mapping[str, Any]) -> None:
@@ -233,6 +234,19 @@ def _faults(record: Mapping[str, Any] | None) -> int:
     bits = [FAULTS.index(name) for name in record["faults"]]
     bits += [len(FAULTS) + FAULTS.index(name) for name in record["unmeasured"]]
     return sum(1 << bit for bit in bits)
+
+
+def _verdicts(judgements: Mapping[str, Any] | None) -> int:
+    """What each judge says of an edit, a digit each, 0 where it was not asked; `NONE` if none was."""
+    if not judgements:
+        return NONE
+    said = ((_JUDGES.index(name), each["verdict"]) for name, each in judgements.items())
+    return sum((VERDICTS.index(verdict) + 1) * _BASE**place for place, verdict in said)
+
+
+def verdict_of(verdicts: Ints, name: str) -> Ints:
+    """Return the places in `VERDICTS` of what a judge says of edits; -1 where it was not asked."""
+    return np.asarray(verdicts // _BASE ** _JUDGES.index(name) % _BASE - 1)
 
 
 def _draw_of(item: RecordedItem, result: Mapping[str, Any]) -> str | None:

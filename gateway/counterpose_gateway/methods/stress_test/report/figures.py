@@ -34,6 +34,8 @@ _PASSED = {
     "image-text": "both images fit their captions",
     "closer": "the image is closer to the edited caption than to the original one",
     "objectionable": "the image does not look objectionable",
+    "judges": "enough of the run's judges call the edit right",
+    "undecided": "enough of them could answer to decide it",
     "preservation": "the image has no fault that the run refuses: it is not moved, or not left as it was",
     "safety": "the safety checker flags no image of it",
     "kept": "kept, as a share of all decided edits",

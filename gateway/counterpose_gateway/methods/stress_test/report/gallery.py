@@ -116,11 +116,13 @@ def build_gallery(
     generator = np.random.default_rng(seed)
     hardest, sampled = ranked[:HARDEST], _draw(ranked[HARDEST:], SAMPLED, generator)
     examples = _further(done, named, {*without, *(item.id for item, _ in (*hardest, *sampled))})
+    drawn = _draw(stopped, FILTERED, generator)
+    drawn += _further(stopped, named, {item.id for item, _ in drawn})
     return Gallery(
         hardest=[pair(made, album, run) for made in hardest],
         sampled=[pair(made, album, run) for made in sampled],
         examples=[pair(made, album, run) for made in examples],
-        filtered=[pair(made, album, run) for made in _draw(stopped, FILTERED, generator)],
+        filtered=[pair(made, album, run) for made in drawn],
         kept=len(done) if kept is None else kept,
     )
 
@@ -207,6 +209,10 @@ def _figures(result: ItemResult) -> list[tuple[str, str, str]]:
         ]
     if result.preservation is not None:
         figures += _moved(result.preservation)
+    figures += [
+        (f"judge {name}", each.verdict, each.detail or "what this judge says of the edit")
+        for name, each in result.judgements.items()
+    ]
     if result.strength is not None and (result.preset is None or result.preset.capabilities.levels):
         figures.append(("strength", f"{result.strength:g}", "the one that was chosen of those tried"))
     return figures
@@ -257,4 +263,5 @@ def named_items(summary: StressTestSummary) -> list[str]:
         ]
     )
     classes = [figures.example_item for figures in summary.classes.values() if figures.example_item]
-    return [*suspected, *classes, *faulty]
+    split = [] if summary.judges is None else [each.item for each in summary.judges.disagreements]
+    return [*suspected, *classes, *faulty, *split[:EXAMPLES]]

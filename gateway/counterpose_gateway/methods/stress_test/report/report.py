@@ -89,7 +89,10 @@ def render(
         "trust": trust(summary),
         "preserved_images": IMAGES,
         "fault_meanings": MEANINGS,
-        "sections": [f"stress_test/sections/{name}.html.j2" for name in SECTIONS],
+        "sections": [
+            *(f"stress_test/sections/{name}.html.j2" for name in SECTIONS),
+            "stress_test/judges.html.j2",
+        ],
         "interventions": interventions,
         "own_example": own,
         "redrawn": control_of(own or found["hardest"], items.items, album, summary.run_id),

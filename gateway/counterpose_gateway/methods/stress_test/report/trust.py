@@ -63,6 +63,9 @@ def trust(summary: StressTestSummary) -> Trust:
         text, in_order = _preserved(summary.preservation)
         parts.append(text)
         limits.append(in_order)
+    if summary.judges is not None and (unreliable := summary.judges.unreliable):
+        parts.append(f"more than a tenth of the votes of {' and '.join(unreliable)} are wrong")
+        limits.append(False)
     text = "; ".join(parts)
     return Trust(all(limits) and kept is not None and kept >= LEAST_KEPT, f"{text[:1].upper()}{text[1:]}.")
 

@@ -14,6 +14,7 @@ from counterpose_core.text.caption_diff import Span
 from counterpose_core.types import Decoder
 from counterpose_gateway.methods.stress_test.screen.edits import Draft, Sweep, Variant, edit
 from counterpose_gateway.methods.stress_test.screen.gate import judge, score
+from counterpose_gateway.methods.stress_test.screen.judges import is_judged, with_clip
 from counterpose_gateway.methods.stress_test.screen.subject import Subject
 from counterpose_gateway.methods.stress_test.screen.text_filters import KeptEdit
 from counterpose_gateway.runs.calls import Calls, own_cost, together
@@ -46,7 +47,9 @@ async def make_counterfactuals(
             chosen = await _in_full(calls, subject, chosen, drops)
         for sweep, choice in chosen:
             item, result = sweep.kept.item, _result(subject, sweep, sweep.variants[choice.index])
-            if choice.failed is not None:
+            if is_judged(config, item.kind):
+                result = with_clip(result, choice.failed)
+            elif choice.failed is not None:
                 best = choice.failed.removeprefix("gate-")
                 detail = f"{len(sweep.variants)} variants; the best fails {best}"
                 drops.filtered(item, choice.failed, detail, result)

@@ -129,6 +129,7 @@ def items_hash(config: StressTestConfig) -> str:
             "notes": True,
             "baseline": True,
             "known_images": True,
+            "calibrations": True,
         },
     )
     return cache_key(config=hashed)

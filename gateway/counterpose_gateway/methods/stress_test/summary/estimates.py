@@ -13,6 +13,7 @@ from counterpose_core.statistics.coded import Flags, Ints, counts_by, in_order
 from counterpose_core.stress_test.filters import GATE_REASONS
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
+from counterpose_gateway.methods.stress_test.screen.judges import JUDGED_AS
 from counterpose_gateway.methods.stress_test.screen.preservation import PRESERVATION
 from counterpose_gateway.methods.stress_test.summary.evidence import Shots
 from counterpose_gateway.steps.estimator import Estimator
@@ -27,6 +28,7 @@ FILTERS: dict[str, str] = {
     "duplicate-edit": "duplicate",
     **{reason: reason.removeprefix("gate-") for reason in GATE_REASONS},
     "objectionable": "objectionable",
+    **JUDGED_AS,
     PRESERVATION: "preservation",
 }
 """Reason of a filtered edit → the filter's name in ``yield``, in the order they are applied."""

@@ -12,6 +12,7 @@ import numpy as np
 from counterpose_core.contract.confirmation import ConfirmationSummary
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.groups import GroupingSummary
+from counterpose_core.contract.judges import Rule
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import (
     EditTypeSummary,
@@ -25,6 +26,7 @@ from counterpose_core.statistics.coded import Flags, Ints, in_order
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from counterpose_gateway.methods.stress_test.columns.columns import total
+from counterpose_gateway.methods.stress_test.screen.judges import JUDGED_AS
 from counterpose_gateway.methods.stress_test.screen.preservation import PRESERVATION
 from counterpose_gateway.methods.stress_test.summary.class_summary import summarize_classes
 from counterpose_gateway.methods.stress_test.summary.classifier_summary import by_edit_type, summarize_models
@@ -40,6 +42,7 @@ from counterpose_gateway.methods.stress_test.summary.image_quality import (
 )
 from counterpose_gateway.methods.stress_test.summary.insights import find_insights
 from counterpose_gateway.methods.stress_test.summary.interventions import summarize_interventions
+from counterpose_gateway.methods.stress_test.summary.judges import summarize_judges
 from counterpose_gateway.methods.stress_test.summary.preservation import summarize_preservation
 from counterpose_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 from counterpose_gateway.runs.recorded import recorded_config
@@ -61,8 +64,10 @@ A new statistic is a module that computes it, its template, its line here, and i
 """
 
 
-def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummary:
+def summarize(run: Run, items: ItemColumns | Iterable[Item], rule: Rule | None = None) -> StressTestSummary:
     """Sum up a run from the columns of its items, or from the items, as far as they are done.
+
+    ``rule``: that by which judges kept the items, if not the run's own.
 
     What follows the screen was chosen by its outcomes, so it enters the findings and the accounts alone.
     """
@@ -119,6 +124,7 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
         unanswered=count_unanswered(columns),
         suite_fit=_suite_fit(columns, config, estimator),
         unrepeated_seeds=int(columns.unrepeated[columns.screened & columns.done].sum()),
+        judges=summarize_judges(columns, config, estimator, rule),
         **{name: compute(columns, estimator) for name, compute in SECTIONS.items()},
     )
 
@@ -189,7 +195,12 @@ def _suite_fit(
 
 def _unused_filters(config: StressTestConfig) -> list[str]:
     """The filters that the run did not apply; they have no yield."""
-    applied = {OBJECTIONABLE: config.objectionable is not None, PRESERVATION: config.request.refused_faults}
+    judges = config.request.rule.asked
+    applied = {
+        OBJECTIONABLE: config.objectionable is not None,
+        **dict.fromkeys(JUDGED_AS, judges),
+        PRESERVATION: config.request.refused_faults,
+    }
     return [name for name, is_applied in applied.items() if not is_applied]
 
 

@@ -1,0 +1,73 @@
+"""CLIP's gate and a captioner as judges of a rendering server; neither reads a scene or the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
+from counterpose_core.contract.judges import JudgeItem, Verdict
+from counterpose_core.stress_test.filters import gate
+from counterpose_core.suite import Suite
+from counterpose_miniature.world.dataset import encode_png
+from counterpose_miniature.world.grammar import parse
+from counterpose_miniature.world.renderer import render
+from counterpose_services.captioner.engine import CaptionerEngine
+from counterpose_services.scorer.engine import ScorerEngine
+from evaluation.edit_quality.scoring import scored
+from evaluation.edit_quality.trials import Trial
+from evaluation.judges.edits import STREAM, Row, served
+from evaluation.paths import SUITE_WEIGHTS
+from evaluation.validity.judging import changed_attributes
+
+
+class Panel:
+    """CLIP's gate, and a captioner that answers the closed questions; neither reads a scene or the oracle."""
+
+    def __init__(self, suite: Suite, store: BlobStore) -> None:
+        self._gate, self._store = suite.scorer.gate, store
+        self._scorer = ScorerEngine.load(suite.scorer, SUITE_WEIGHTS, store)
+        self._captioner = CaptionerEngine.load(suite.captioner, SUITE_WEIGHTS, store)
+
+    def rows(self, trial: Trial) -> Iterator[Row]:
+        """Yield one row for each of a scene's edits whose change is seen."""
+        generator = np.random.default_rng([trial.scene.nuisance, STREAM])
+        original = self._store.put(encode_png(render(trial.scene)))
+        for edit in trial.edits:
+            if (answer := served(trial.scene, edit, generator)) is None:
+                continue
+            fault, image = answer
+            edited = self._store.put(encode_png(image))
+            [scores] = scored(self._scorer, edit, original, [edited])
+            item = JudgeItem(
+                original=original,
+                edited=edited,
+                label=trial.scene.object_class,
+                caption=edit.caption,
+                edited_caption=edit.edited_caption,
+            )
+            yield Row(
+                source=trial.index,
+                edit_type=edit.edit_type,
+                fault=fault,
+                right=fault == "obeyed",
+                failed=gate(scores, self._gate),
+                direction=scores.direction,
+                contrast=float(image.std()),
+                captioner=self._judged(item),
+            )
+
+    def _judged(self, item: JudgeItem) -> Verdict:
+        before, after = self._told([item.original, item.edited])
+        wanted = changed_attributes(item.caption, item.edited_caption)
+        expected = {name: wanted.get(name, value) for name, value in before.items()} | wanted
+        if not before or not after:
+            return "unsure"
+        return "yes" if all(after.get(name) == value for name, value in expected.items()) else "no"
+
+    def _told(self, images: Sequence[str]) -> list[dict[str, Any]]:
+        request = CaptionRequest(items=[CaptionItem(image=ref) for ref in images])
+        return [parse(each.unwrap().text) for each in self._captioner.caption(request).outcomes]

@@ -1,0 +1,96 @@
+"""``calibrate-judges``: verdicts of a run against labels of a file, by both clients and by the command."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import httpx
+import pytest
+
+from counterpose._cli.exit_code import ExitCode
+from counterpose_core.contract.judges import Calibration, Judgement, Verdict
+from counterpose_core.contract.runs import Item
+from counterpose_core.errors import InvalidRequest
+from fakes.command import Play, run
+from fakes.sdk import Session, run_answer
+from unit.clients.test_audit import an_item, results
+
+NAMED = ("calibrate-judges", "run-1", "--against", "ratings")
+
+
+def judged(ordinal: int, **verdicts: Verdict) -> Item:
+    item = an_item(ordinal)
+    told = {name: Judgement(verdict=verdict) for name, verdict in verdicts.items()}
+    assert item.result is not None
+    return item.model_copy(update={"result": item.result.model_copy(update={"judgements": told})})
+
+
+def answered() -> httpx.Response:
+    return results(
+        judged(0, clip="yes", judge="yes"),
+        judged(1, clip="yes", judge="no"),
+        judged(2, clip="no", judge="late"),
+        an_item(3),
+    )
+
+
+COUNTS = {
+    "clip": Calibration(
+        against="ratings", right_kept=1, wrong_kept=1, wrong_dropped=0, right_dropped=1, without_vote=0
+    ),
+    "judge": Calibration(
+        against="ratings", right_kept=1, wrong_kept=0, wrong_dropped=1, right_dropped=0, without_vote=1
+    ),
+}
+
+
+def test_verdicts_are_counted_against_the_labels_of_their_items(kind: str) -> None:
+    session = Session(kind, run_answer("completed", 4), answered())
+    handle = session(lambda client: client.stress_tests.get("run-1"))
+    labels = {"run-1.0": True, "run-1.1": False, "run-1.2": True}
+    assert session(lambda _: handle.calibrate_judges(labels, against="ratings")) == COUNTS
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({"run-1.3": True}, "no judge has said anything of the item 'run-1.3'"),
+        ({"run-1.9": True}, "no judge has said anything of the item 'run-1.9'"),
+        ({}, "there is no label"),
+    ],
+)
+def test_labels_without_a_verdict_are_refused(kind: str, labels: dict[str, bool], said: str) -> None:
+    session = Session(kind, run_answer("completed", 4), answered())
+    handle = session(lambda client: client.stress_tests.get("run-1"))
+    with pytest.raises(InvalidRequest, match=said):
+        session(lambda _: handle.calibrate_judges(labels, against="ratings"))
+
+
+def test_the_command_writes_what_the_suite_s_file_takes(play: Play, tmp_path: Path) -> None:
+    file = tmp_path / "labels.csv"
+    file.write_text("item,right\nrun-1.0,yes\nrun-1.1,no\nrun-1.2,yes\n")
+    play(run_answer("completed", 4), answered())
+    shown = run(*NAMED, "--labels", str(file))
+    assert shown.exit_code == 0
+    told = tomllib.loads(shown.stdout)["calibrations"]
+    assert {name: Calibration.model_validate(counts) for name, counts in told.items()} == COUNTS
+    play(run_answer("completed", 4), answered())
+    shown = run(*NAMED, "--labels", str(file), "--json")
+    assert json.loads(shown.stdout)["judge"]["without_vote"] == 1
+
+
+@pytest.mark.parametrize(
+    "lines", ["item,right\nrun-1.0,perhaps\n", "right\nyes\n", "item,right\na,yes\na,no\n"]
+)
+def test_a_line_that_says_nothing_is_named_before_anything_is_asked(
+    play: Play, tmp_path: Path, lines: str
+) -> None:
+    file = tmp_path / "labels.csv"
+    file.write_text(lines)
+    script = play()
+    shown = run(*NAMED, "--labels", str(file))
+    assert shown.exit_code == ExitCode.USAGE
+    assert "needs an item, once, and yes or no in right" in shown.stderr.replace("\n", " ")
+    assert not script.seen

@@ -1,0 +1,387 @@
+"""Judges of edits: who is asked, the rule by which edits are kept, and what is recorded of their verdicts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import pytest
+
+from counterpose_core.contract.judges import (
+    AskedJudge,
+    Calibration,
+    JudgeItem,
+    Judgement,
+    JudgeName,
+    JudgeRequest,
+    JudgeResponse,
+    Rule,
+    Verdict,
+)
+from counterpose_core.contract.runs import Item
+from counterpose_core.contract.scorer import EditScores, ScoreItem
+from counterpose_core.contract.stress_test_thresholds import Thresholds
+from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.errors import BackendUnavailable, InvalidRequest, UnknownModel
+from counterpose_core.stress_test.judges import calibration_figures
+from counterpose_gateway.methods.stress_test.columns import columns_of
+from counterpose_gateway.methods.stress_test.screen.judges import (
+    DROPPED,
+    UNDECIDED,
+    calibrations_of,
+    references_of,
+    require_judges,
+)
+from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from counterpose_gateway.methods.stress_test.summary.judges import summarize_judges
+from counterpose_gateway.methods.stress_test.thresholds import JudgingAgain
+from counterpose_gateway.records.source_table import SourceTable
+from fakes.ports import FakeScorer, fake_services
+from fakes.recorder import FakeRecorder
+from fakes.runs import planned, states, stress_test, stress_test_request
+from fakes.world import FakeWorld, fake_suite
+from unit.gateway.methods.stress_test.test_preservation import items_of
+
+ALL: list[JudgeName] = ["clip", "encoder", "judge"]
+
+
+class Panel(FakeScorer):
+    """Says of each edit what its judges are told to say; CLIP refuses every third image."""
+
+    def __init__(self, world: FakeWorld, says: Mapping[str, Verdict], *, strict: bool = False) -> None:
+        super().__init__(world)
+        self.says, self.strict = says, strict
+        self.asked: list[JudgeRequest] = []
+
+    def measure(self, item: ScoreItem) -> EditScores:
+        """Too low a direction for every third image."""
+        found = super().measure(item)
+        low = self.strict and int(hashlib.sha256(item.edited_caption.encode()).hexdigest(), 16) % 3 == 0
+        return found.model_copy(update={"direction": 0.0}) if low else found
+
+    async def judge(self, request: JudgeRequest) -> JudgeResponse:
+        """Also keeps what was asked."""
+        self.asked.append(request)
+        return await super().judge(request)
+
+    def judged(self, judge: AskedJudge, item: JudgeItem) -> Judgement:
+        """The verdict of this judge."""
+        return Judgement(verdict=self.says[judge], detail="so" if self.says[judge] != "yes" else "")
+
+
+class Divided(Panel):
+    """Its second judge calls every other image wrong."""
+
+    def judged(self, judge: AskedJudge, item: JudgeItem) -> Judgement:
+        """By the image."""
+        wrong = judge == "judge" and int(hashlib.sha256(item.edited_caption.encode()).hexdigest(), 16) % 2
+        return Judgement(verdict="no" if wrong else "yes")
+
+
+async def judged_run(
+    scorer: FakeScorer, world: FakeWorld, **changes: object
+) -> tuple[StressTestConfig, list[Item], FakeRecorder]:
+    sources = [world.source("sled", number) for number in range(3)]
+    sources += [world.source("boat", number) for number in range(3)]
+    asked = {"confirm": False, **changes}
+    services = fake_services(world, scorer=scorer)
+    config, _ = await planned(sources, services, redraw=None, **asked)
+    plan, record = await stress_test(world, sources, services, None, **asked)
+    return config, items_of(plan, record), record
+
+
+@pytest.mark.parametrize(
+    ("says", "keep", "decision"),
+    [
+        ({"clip": "yes", "encoder": "yes", "judge": "yes"}, None, "kept"),
+        ({"clip": "yes", "encoder": "yes", "judge": "no"}, None, "dropped"),
+        ({"clip": "yes", "encoder": "yes", "judge": "no"}, 2, "kept"),
+        ({"clip": "no", "encoder": "yes", "judge": "yes"}, 2, "kept"),
+        ({"clip": "no", "encoder": "no", "judge": "yes"}, 2, "dropped"),
+        # A judge without a vote is neither a yes nor a no.
+        ({"clip": "yes", "encoder": "yes", "judge": "late"}, 2, "kept"),
+        ({"clip": "yes", "encoder": "no", "judge": "late"}, 2, "undecided"),
+        ({"clip": "no", "encoder": "no", "judge": "malformed"}, 2, "dropped"),
+        ({"clip": "yes", "encoder": "yes", "judge": "refused"}, None, "undecided"),
+        ({"clip": "no", "encoder": "unsure", "judge": "refused"}, 1, "undecided"),
+    ],
+)
+def test_so_many_of_the_judges_must_say_yes(
+    says: dict[str, Verdict], keep: int | None, decision: str
+) -> None:
+    told = {name: Judgement(verdict=verdict) for name, verdict in says.items()}
+    assert Rule.of(ALL, keep).decide(told) == decision
+
+
+def test_a_judge_without_a_vote_is_asked_and_not_counted() -> None:
+    rule = Rule.of(ALL, 2, "judge")
+    assert (rule.asked, rule.voters) == (["encoder", "judge"], ("clip", "encoder"))
+    for told, decision in (
+        ({"clip": "yes", "encoder": "yes", "judge": "no"}, "kept"),
+        ({"clip": "yes", "encoder": "no", "judge": "yes"}, "dropped"),
+    ):
+        said = {name: Judgement.model_validate({"verdict": told[name]}) for name in told}
+        assert rule.decide(said) == decision
+    assert str(rule) == "2 of 2 say yes (clip, encoder, judge without a vote)"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            {"judges": ["clip", "judge"], "thresholds": {"keep": 3}},
+            "3 of the judges are to say yes, and only 2",
+        ),
+        ({"judges": ALL, "thresholds": {"keep": 3, "without": "clip"}}, "only 2 of 'clip', 'encoder'"),
+        ({"thresholds": {"without": "clip"}}, "only 0 of 'clip' vote"),
+        ({"thresholds": {"without": "judge"}}, "'judge' is none of the run's, which are 'clip'"),
+        ({"judges": ["clip", "clip"]}, "'clip' is listed twice"),
+        ({"judges": []}, "at least 1 item"),
+    ],
+)
+def test_a_rule_that_nothing_can_meet_is_refused(asked: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        stress_test_request(**asked)
+
+
+def test_a_request_of_clip_alone_is_stored_as_it_was_before_there_were_others() -> None:
+    stored = stress_test_request().model_dump(mode="json")
+    assert not {"judges"} & stored.keys()
+    assert not {"keep", "without"} & stored["thresholds"].keys()
+
+
+async def test_clip_alone_asks_nobody_and_records_no_verdict() -> None:
+    world = FakeWorld()
+    scorer = Panel(world, {}, strict=True)
+    config, items, record = await judged_run(scorer, world)
+    assert not scorer.asked
+    assert states(record)["gate-direction"]
+    assert all(not item.result.judgements for item in items if item.result)
+    assert not {"references", "calibrations"} & config.model_dump().keys()
+    assert summarize_judges(columns_of(items), config, LanceEstimator(3)) is None
+
+
+async def test_each_judge_s_verdict_is_recorded_also_where_clip_refuses() -> None:
+    world = FakeWorld()
+    scorer = Panel(world, {"encoder": "yes", "judge": "yes"}, strict=True)
+    config, items, record = await judged_run(scorer, world, judges=ALL, thresholds={"keep": 2})
+    assert not {"gate-direction", DROPPED} & states(record).keys()
+    edits = [item.result for item in items if item.kind == "edit" and item.result]
+    assert all(set(each.judgements) == set(ALL) for each in edits)
+    assert {each.judgements["clip"].verdict for each in edits} == {"yes", "no"}
+    assert {each.judgements["clip"].detail for each in edits} == {"", "gate-direction"}
+    # The control is what the editor does by itself, and stays.
+    controls = [item for item in items if item.kind == "reconstruction"]
+    assert {item.state for item in controls} == {"done"}
+    assert all(item.result and not item.result.judgements for item in controls)
+    assert all(result.predictions for result in edits)
+    # The first calls look whether a judge can answer at all.
+    asked = [item for request in scorer.asked for item in request.items if item.original != item.edited]
+    assert {(item.change, item.caption == item.edited_caption) for item in asked} == {
+        (True, False),
+        (False, False),
+    }
+    for request in scorer.asked:
+        assert request.references == (config.references if request.judge == "encoder" else {})
+    assert config.references == {
+        label: [world.source(label, number).image for number in order]
+        for label, order in _orders(config).items()
+    }
+
+
+def _orders(config: StressTestConfig) -> dict[str, list[int]]:
+    """The numbers of the images that stand for each class."""
+    world = FakeWorld()
+    numbers = {world.source(label, number).image: number for label in ("sled", "boat") for number in range(3)}
+    orders = {label: [numbers[image] for image in images] for label, images in config.references.items()}
+    assert {label: sorted(order) for label, order in orders.items()} == {"sled": [0, 1, 2], "boat": [0, 1, 2]}
+    return orders
+
+
+async def test_an_edit_that_too_few_call_right_is_dropped_with_what_each_says() -> None:
+    world = FakeWorld()
+    _, items, record = await judged_run(
+        Panel(world, {"encoder": "no", "judge": "no"}), world, judges=ALL, thresholds={"keep": 2}
+    )
+    reasons = {(item.kind, item.reason) for item in items}
+    assert reasons == {("reconstruction", None), ("placebo", DROPPED), ("edit", DROPPED)}
+    dropped = next(item for item in items if item.reason == DROPPED)
+    assert record.outcomes[dropped.id].detail == "clip says yes; encoder says no (so); judge says no (so)"
+    assert dropped.result is not None
+    assert not dropped.result.predictions
+
+
+async def test_an_edit_that_hangs_on_a_judge_without_an_answer_is_neither_kept_nor_called_wrong() -> None:
+    world = FakeWorld()
+    config, items, record = await judged_run(Panel(world, {"judge": "late"}), world, judges=["clip", "judge"])
+    assert {item.reason for item in items if item.kind == "edit"} == {UNDECIDED}
+    found = summarize_judges(columns_of(items), config, LanceEstimator(3))
+    assert found is not None
+    assert found.rows["judge"].verdicts == {"late": found.judged}
+    assert found.rows["judge"].yes.n == 0
+    yields = LanceEstimator(3).yields(columns_of(items))
+    assert (yields["undecided"].estimate, yields["judges"].estimate) == (0.0, 1.0)
+    assert states(record)[UNDECIDED]
+
+
+async def test_a_judge_that_is_down_fails_its_images_and_no_control() -> None:
+    class Down(Panel):
+        async def judge(self, request: JudgeRequest) -> JudgeResponse:
+            """Answers while the run is planned."""
+            if request.items[0].edited == request.items[0].original:
+                return await super().judge(request)
+            raise BackendUnavailable("the judge is down")
+
+    world = FakeWorld()
+    _, items, record = await judged_run(Down(world, {"judge": "yes"}), world, judges=["clip", "judge"])
+    ended = {(item.kind, item.state) for item in items}
+    assert ended == {("reconstruction", "done"), ("placebo", "failed"), ("edit", "failed")}
+    assert {type(each.error) for each in record.outcomes.values() if each.error} == {BackendUnavailable}
+
+
+async def test_a_judge_that_does_not_see_is_refused_before_a_run() -> None:
+    class Blind(Panel):
+        async def judge(self, request: JudgeRequest) -> JudgeResponse:
+            """As a chat without vision."""
+            raise UnknownModel("the judge 'vlm' does not see images; choose a model with vision")
+
+    world = FakeWorld()
+    with pytest.raises(UnknownModel, match="does not see images"):
+        await judged_run(Blind(world, {}), world, judges=["clip", "judge"])
+
+
+def test_a_judge_that_the_suite_lacks_and_judges_of_nothing_are_refused_by_name() -> None:
+    suite = fake_suite().model_copy(update={"judge": None})
+    with pytest.raises(InvalidRequest, match="the suite 'miniature' has no judge 'judge'"):
+        require_judges(stress_test_request(judges=["clip", "judge"]), suite)
+    require_judges(stress_test_request(judges=["clip", "encoder"]), suite)
+    operations = {"max_edits_per_image": 0, "transforms": {"operations": ["rotation"]}}
+    with pytest.raises(InvalidRequest, match="no image is edited by its caption; leave judges out"):
+        require_judges(stress_test_request(judges=["clip", "encoder"], **operations), fake_suite())
+
+
+def test_the_encoder_compares_so_many_images_of_each_class_and_no_more_classes_than_that() -> None:
+    world = FakeWorld()
+    rule = Rule.of(["clip", "encoder"])
+    many = SourceTable.of([world.source("sled", number) for number in range(20)])
+    assert len(references_of(rule, many)["sled"]) == 8
+    assert references_of(Rule.of(["clip", "judge"]), many) == {}
+    wide = SourceTable.of([world.source(f"class {number}", 0) for number in range(257)])
+    with pytest.raises(InvalidRequest, match="compares at most 256 classes, and these images have 257"):
+        references_of(rule, wide)
+
+
+async def test_the_summary_lists_where_judges_disagree_and_how_far_each_can_be_believed() -> None:
+    world = FakeWorld()
+    config, items, _ = await judged_run(
+        Divided(world, {"encoder": "yes"}, strict=True), world, judges=ALL, thresholds={"keep": 2}
+    )
+    known = Calibration.of([("yes", True)] * 60 + [("yes", False)] * 40, "ratings")
+    config = config.model_copy(update={"calibrations": {"judge": known}})
+    found = summarize_judges(columns_of(items), config, LanceEstimator(3))
+    assert found is not None
+    edits = {item.id: item for item in items if item.kind == "edit" and item.result}
+    differ = [
+        name
+        for name, item in edits.items()
+        if item.result and {"yes", "no"} <= {each.verdict for each in item.result.judgements.values()}
+    ]
+    assert [each.item for each in found.disagreements] == differ
+    assert 0 < len(differ) < len(edits) == found.judged == found.disagreed.n
+    assert found.disagreed.estimate == pytest.approx(len(differ) / len(edits))
+    for each in found.disagreements:
+        assert each.kept == (edits[each.item].state == "done")
+    assert found.unreliable == ["judge"]
+    rule = Rule.of(ALL, 2, "judge")
+    shadowed = summarize_judges(columns_of(items), config, LanceEstimator(3), rule)
+    assert shadowed is not None
+    assert (shadowed.unreliable, shadowed.rows["judge"].votes) == ([], False)
+    said = "\n".join(found.lines)
+    assert "not calibrated" in said.split("judge:")[0]
+    assert "against ratings; more than a tenth of its votes are wrong: do not believe it" in said
+
+
+async def test_a_run_is_judged_again_by_another_rule_without_an_image_or_a_judge() -> None:
+    world = FakeWorld()
+    scorer = Divided(world, {"encoder": "yes"}, strict=True)
+    config, items, _ = await judged_run(scorer, world, judges=ALL, thresholds={"keep": 2})
+    asked = len(scorer.asked)
+    own = JudgingAgain(config, Thresholds())
+    assert list(own.items(items)) == items
+
+    strict = JudgingAgain(config, Thresholds(keep=3))
+    again = {item.id: item for item in strict.items(items)}
+    edits = [item for item in items if item.kind == "edit" and item.result]
+    for item in edits:
+        assert item.result is not None
+        unanimous = all(each.verdict == "yes" for each in item.result.judgements.values())
+        assert (again[item.id].state == "done") == unanimous
+        assert again[item.id].reason == (None if unanimous else DROPPED)
+    told = strict.told()
+    assert (told.keep, told.rule) == (3, "3 of 3 say yes (clip, encoder, judge)")
+    assert "Judged again by 3 of 3 say yes" in str(told)
+
+    # What the run dropped has no answers: it cannot be kept afterwards.
+    loose = JudgingAgain(config, Thresholds(keep=1))
+    list(loose.items(items))
+    dropped = [item for item in items if item.reason == DROPPED]
+    assert dropped
+    assert loose.told().left_out == {"not-classified": len(dropped)}
+
+    # Without one that lies, the others decide.
+    alone = JudgingAgain(config, Thresholds(keep=1, without="judge"))
+    assert str(alone.rule) == "1 of 2 say yes (clip, encoder, judge without a vote)"
+    assert len(scorer.asked) == asked
+    with pytest.raises(InvalidRequest, match="3 of the judges are to say yes, and only 2"):
+        JudgingAgain(config, Thresholds(keep=3, without="judge"))
+
+
+async def test_edits_that_all_call_wrong_are_no_disagreement() -> None:
+    world = FakeWorld()
+    scorer = Panel(world, {"encoder": "no", "judge": "no"}, strict=True)
+    config, items, _ = await judged_run(scorer, world, judges=ALL)
+    found = summarize_judges(columns_of(items), config, LanceEstimator(3))
+    assert found is not None
+    split = [each for each in found.disagreements if each.verdicts["clip"] == "yes"]
+    assert 0 < len(split) == len(found.disagreements) < found.judged
+
+
+async def test_an_image_that_judges_never_saw_is_left_out() -> None:
+    world = FakeWorld()
+    config, items, _ = await judged_run(Panel(world, {"judge": "no"}), world, judges=["clip", "judge"])
+    # By these thresholds another strength gets furthest, and fails.
+    judging = JudgingAgain(config, Thresholds(image_image=0.85, image_text=0.9))
+    edits = [item for item in judging.items(items) if item.kind == "edit"]
+    assert not edits
+    assert judging.told().left_out["not-classified"] >= sum(item.kind == "edit" for item in items)
+
+
+async def test_other_thresholds_of_clip_change_its_vote_alone() -> None:
+    world = FakeWorld()
+    scorer = Panel(world, {"encoder": "no", "judge": "yes"})
+    config, items, _ = await judged_run(scorer, world, judges=ALL, thresholds={"keep": 2})
+    judging = JudgingAgain(config, Thresholds(direction=0.99))
+    again = [item for item in judging.items(items) if item.kind == "edit" and item.result]
+    assert {item.reason for item in again} == {DROPPED}
+    assert {item.result.judgements["clip"].detail for item in again if item.result} == {"gate-direction"}
+    assert {item.result.judgements["judge"].verdict for item in again if item.result} == {"yes"}
+
+
+def test_a_calibration_counts_votes_and_sees_a_judge_that_lies_a_fifth_of_the_time() -> None:
+    judged = [("yes", True)] * 80 + [("no", True)] * 20 + [("yes", False)] * 20 + [("no", False)] * 80
+    figures = calibration_figures(Calibration.of([*judged, ("late", True)], "ratings"))
+    assert (figures.precision.estimate, figures.recall.estimate) == (0.8, 0.8)
+    assert (figures.errors.estimate, figures.errors.n, figures.without_vote) == (0.2, 200, 1)
+    assert figures.unreliable
+    right = [("yes", True)] * 95 + [("no", True)] * 5
+    assert not calibration_figures(Calibration.of(right, "ratings")).unreliable
+    nothing = calibration_figures(Calibration.of([], "ratings"))
+    assert nothing.precision.estimate is None
+    assert not nothing.unreliable
+
+
+def test_a_run_records_how_far_its_own_judges_can_be_believed() -> None:
+    counts = Calibration.of([("yes", True)], "ratings")
+    suite = fake_suite().model_copy(update={"calibrations": {"clip": counts, "encoder": counts}})
+    assert calibrations_of(Rule.of(["clip", "judge"]), suite) == {"clip": counts}
+    assert calibrations_of(Rule.of(["clip"]), suite) == {}
