@@ -26,6 +26,7 @@ _KEPT = (
     "outside_suite",
     "preservation",
     "refused_faults",
+    "region",
 )
 """What the new run takes from the first; it uses every image, whatever the first run's limit."""
 

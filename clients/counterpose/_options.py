@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from counterpose_core.contract.failure_criteria import Criterion
     from counterpose_core.contract.interventions import Intervention
     from counterpose_core.contract.mixtures import Mixture
-    from counterpose_core.contract.preservation import FaultOfEdit, PreservationOf
+    from counterpose_core.contract.preservation import Fault, PreservationOf
+    from counterpose_core.contract.regions import RegionOfEdits
     from counterpose_core.contract.sampling_rules import SamplingRule
     from counterpose_core.contract.suite_fit import OutsideSuite
     from counterpose_core.contract.transforms import TransformChoice
@@ -85,7 +86,9 @@ class StressTestOptions(TypedDict, total=False):
     preservation: of which edits it is measured whether only the asked change changed: ``"served"``, those
         that a server of others makes, ``"all"`` or ``"none"``.
     refused_faults: faults for which an edit is dropped: ``"moved"``, ``"scaled"``, ``"reshaped"``,
-        ``"ignored"``.
+        ``"ignored"``, and with a ``region`` ``"drifted"`` and ``"leaked"``.
+    region: where edits may change an image: its ``"object"``, its ``"background"``, the ``"mask"`` that the
+        dataset has for it, or where the editor looks for the changed ``"words"``; default: everywhere.
     transforms: operations on the images, of a suite that has them, such as ``{"operations": ["rotation"],
         "levels": [1, 3, 5], "size": 512}``; `TransformChoice` describes them.
     applied_from: id of the stress test one of whose changes ``interventions`` repeat, to be listed under it.
@@ -108,7 +111,8 @@ class StressTestOptions(TypedDict, total=False):
     near_duplicates: float | None
     outside_suite: OutsideSuite
     preservation: PreservationOf
-    refused_faults: Sequence[FaultOfEdit]
+    refused_faults: Sequence[Fault]
+    region: RegionOfEdits | None
     applied_from: str | None
     transforms: TransformChoice | Mapping[str, Any] | None
 

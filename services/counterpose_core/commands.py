@@ -146,6 +146,7 @@ _FLAGS = {
     "confirm_share": "--confirm-share",
     "preservation": "--preservation",
     "refused_faults": "--refuse-fault",
+    "region": "--region",
 }
 """The options of ``counterpose stress-test`` that take a field's value, or each of its values, as it is."""
 

@@ -203,6 +203,7 @@ def _excluded(pairs: list[str]) -> dict[str, list[str]]:
     Option("limit", "N"),
     Option("refused_words", "WORD", "--refuse-word", panel=EDITS),
     Option("exclude", "IMAGE", more="As cat/3.png"),
+    Option("region", "WHERE", panel=EDITS),
     Option("preservation", "WHOSE", panel=EDITS),
     Option("refused_faults", "FAULT", "--refuse-fault", "Such as moved", panel=EDITS),
     Option("near_duplicates", "COSINE", more="Such as 0.999", panel=STATISTICS),

@@ -13,6 +13,7 @@ from counterpose_core.contract.features import FeatureVector, WordFeatures
 from counterpose_core.contract.perturber import TextLikelihood, WordSpan
 from counterpose_core.contract.preservation import Preservation
 from counterpose_core.contract.recipes import PixelDigest
+from counterpose_core.contract.regions import ConfinedEdit
 from counterpose_core.contract.scorer import EditScores, Segment
 from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.contract.stress_test_thresholds import SweepScores, TextScores
@@ -221,6 +222,8 @@ class ItemResult(Provenance):
     """The editor's settings for this item, or null if they were not recorded."""
     served: ServedImage | None = Field(default=None, exclude_if=lambda served: served is None)
     """How a server of others made the image; absent where none did."""
+    region: ConfinedEdit | None = Field(default=None, exclude_if=lambda region: region is None)
+    """Where the edit was to change the image; absent where it could everywhere."""
     preservation: Preservation | None = Field(default=None, exclude_if=lambda record: record is None)
     """What changed beside what was asked for; absent where that was not measured."""
     left_out: dict[str, str] = Field(default={}, exclude_if=lambda left_out: not left_out)
@@ -280,7 +283,8 @@ class Item(RunItem[ItemResult]):
     """One unit of work of a stress test."""
 
     instruction: Instruction | None = None
-    """What the confirmation asks of the item, or null where it belongs to the screen."""
+    """What the confirmation asks of the item. Of the screen, its mask alone where the run has a region, else
+    null."""
 
 
 AnyItem = TypeVar("AnyItem", bound=RunItem[Any])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -38,6 +39,7 @@ from counterpose_services.editor.call import EngineCall, shortage_named
 from counterpose_services.editor.edit_backend import EditBackend
 from counterpose_services.editor.edits.editing import JointNullTextEdits, edit_items
 from counterpose_services.editor.edits.inversions import Inversions, invert_images
+from counterpose_services.editor.edits.regions import latent_region
 from counterpose_services.editor.edits.results import (
     ItemLatents,
     ItemResult,
@@ -202,6 +204,7 @@ class EditorEngine(EditBackend):
             call, prompts = self._begin(cancelled), self.pipeline.prompts
             captions = [item.edited_caption for item in request.items]
             results = refusals(captions, prompts.tokenize, PromptTooLong)
+            results |= refusals(request.items, partial(latent_region, self.pipeline, self.store))
             results |= self._previewed_before(request, results)
             items = {index: item for index, item in enumerate(request.items) if index not in results}
             inversions = self._invert(call, request, items)
@@ -214,8 +217,10 @@ class EditorEngine(EditBackend):
                 # Most values of a sweep are not chosen: no row will name their images.
                 self.store.note_made(made.refs, of=request.items[index].image)
                 told = zip(request.values, made.refs, made.safety, strict=True)
+                by = None if request.items[index].region is None else request.preset.confined_by
                 variants = [
-                    EditVariant(strength=value, image=ref, safety=safety) for value, ref, safety in told
+                    EditVariant(strength=value, image=ref, safety=safety, confined_by=by)
+                    for value, ref, safety in told
                 ]
                 return EditedImage(variants=variants, cost=made.cost)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -15,6 +16,7 @@ from fakes.tiny_pipeline import WORDS
 from diffusers import DDIMScheduler, EulerDiscreteScheduler
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
+from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import EditItem, EditRequest
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.attention_control import cross_edit
@@ -174,13 +176,13 @@ def test_every_scheduler_configuration_gives_its_training_noise_levels(predictio
 
 
 @pytest.mark.parametrize("released", [False, True])
-def test_an_edit_takes_alignment_weights_and_ends_from_its_preset(released: bool) -> None:
+def test_an_edit_takes_alignment_weights_and_ends_from_its_preset(released: bool, tmp_path: Path) -> None:
     prompts = PromptEncoder(letters(), text_encoder(20, 60))
     settings = {"token_alignment": "released", "weighted_words": "released", "injection_end": "released"}
     preset = PromptToPromptPreset.model_validate(settings if released else {})
     item = EditItem(image=BlobRef("0" * 64), caption="a cat", edited_caption="a cat a dog")
     pipeline = cast(Pipeline, SimpleNamespace(prompts=prompts))
-    [task] = edit_tasks(pipeline, [item], [captioned(item)], preset)
+    [task] = edit_tasks(pipeline, BlobStore(str(tmp_path)), [item], [captioned(item)], preset)
     aligned = align(prompts.tokenize(item.caption), prompts.tokenize(item.edited_caption))
     expected = cross_edit(
         aligned,

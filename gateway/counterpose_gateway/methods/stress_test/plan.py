@@ -11,6 +11,8 @@ import numpy as np
 from counterpose_core.contract.datasets import Dataset
 from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.interventions import Intervention
+from counterpose_core.contract.preservation import OF_REGIONS
+from counterpose_core.contract.regions import OF_MASKS
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import (
     GateThresholds,
@@ -31,6 +33,7 @@ from counterpose_gateway.methods.stress_test.notes import (
     severity_notes,
 )
 from counterpose_gateway.methods.stress_test.prepared import Prepared, divided, first_items
+from counterpose_gateway.methods.stress_test.regions import confined_preset, with_segmenter
 from counterpose_gateway.methods.stress_test.transforms.plan import (
     completed,
     joined,
@@ -168,6 +171,7 @@ async def prepare_stress_test(
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
     grouped, grouping = await group_sources(create, chosen, services)
     config = resolve(create, dataset=dataset, suite=suite, policy_words=policy_words)
+    config = with_segmenter(config, grouped, suite.segmenter)
     division = await off_loop(grouped, divided, config, grouped)
     known = {
         "excluded": excluded,
@@ -253,9 +257,9 @@ def resolve(
         # Recorded, so that a follow-up of this run takes the same preset under any suite.
         request=create.model_copy(update={"preset": preset}),
         suite=suite.name,
-        preset=_swept(suite.editor.presets[preset], create),
+        preset=confined_preset(preset, _swept(suite.editor.presets[preset], create), create),
         transforms=operations,
-        redraw=None if redraw is None else _swept(redraw, create),
+        redraw=None if redraw is None else confined_preset("redraw", _swept(redraw, create), create),
         gate=create.thresholds.of_gate(suite.scorer.gate),
         text=create.thresholds.of_text(suite.scorer.text),
         models=_model_names(suite, suite.perturber.model),
@@ -273,6 +277,12 @@ def _require_measurable(create: StressTestCreate) -> None:
     if create.refused_faults and create.preservation == "none":
         raise InvalidRequest(
             "faults are refused, and none is measured; leave preservation out", pointer="/preservation"
+        )
+    if create.region not in OF_MASKS and (untold := sorted({*create.refused_faults} & {*OF_REGIONS})):
+        raise InvalidRequest(
+            f"{untold[0]!r} is told of edits with a region alone; leave it out, or ask for one of masks, "
+            "as 'background' is",
+            pointer="/refused_faults",
         )
     if (create.refused_faults or create.preservation == "all") and not create.edits_captions:
         field = "preservation" if create.preservation == "all" else "refused_faults"

@@ -62,7 +62,7 @@ class JointNullTextEdits:
             text,
             pipeline.null,
             null_text_settings(preset),
-            edit_tasks(pipeline, list(chosen.values()), images, preset),
+            edit_tasks(pipeline, self.call.store, list(chosen.values()), images, preset),
             edit_settings(self.request, table, preset.guidance),
         )
         costs, edited, edits = list(joint.costs), joint.edited, dict[int, ItemLatents]()
@@ -124,7 +124,7 @@ def _edit(
     # All edits of an image share its trajectory, which is stacked only once.
     images = list(dict.fromkeys(captioned(item) for item in items.values()))
     starts = [latest_fork(known[index], table, request.values, preset.injection_end) for index in items]
-    tasks = edit_tasks(pipeline, list(items.values()), images, preset)
+    tasks = edit_tasks(pipeline, call.store, list(items.values()), images, preset)
     mode, guidance = pipeline.denoiser.guided(preset.guidance)
     return run_edit(
         call.runner(mode),

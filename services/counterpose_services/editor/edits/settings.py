@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from torch import Tensor
 
-from counterpose_core.blobs import cache_key
+from counterpose_core.blobs import BlobStore, cache_key
 from counterpose_core.contract.editor import EditItem, EditRequest
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.editing.attention_control import cross_edit
@@ -22,6 +22,7 @@ from counterpose_core.editing.solvers.solver import Consistent, DPMSolver2M
 from counterpose_core.editing.sweep import fork_steps
 from counterpose_core.types import BlobRef, Solver
 from counterpose_services.editor.caches import CaptionedImage, captioned
+from counterpose_services.editor.edits.regions import latent_region
 from counterpose_services.editor.pipeline import Pipeline
 
 SOLVERS: Mapping[Solver, solvers.Solver] = MappingProxyType(
@@ -83,6 +84,7 @@ def edit_settings(request: EditRequest, table: Timetable, guidance: float) -> Ed
 
 def edit_tasks(
     pipeline: Pipeline,
+    store: BlobStore,
     items: Sequence[EditItem],
     images: Sequence[CaptionedImage],
     preset: PromptToPromptPreset,
@@ -91,6 +93,7 @@ def edit_tasks(
 
     Args:
         pipeline: its tokenizer and text encoder.
+        store: has the masks of regions.
         items: the edits, one task each.
         images: the inverted images of the call, to which the tasks refer by place.
         preset: how tokens are aligned, which words are weighted and how much, and whether edits are blended
@@ -109,5 +112,6 @@ def edit_tasks(
             weighted=preset.weighted_words,
         ).to(text)
         words = BlendWords.of(aligned, prompts.length) if preset.local_blend else None
-        tasks.append(EditTask(images.index(captioned(item)), text, cross, words))
+        region = latent_region(pipeline, store, item)
+        tasks.append(EditTask(images.index(captioned(item)), text, cross, words, region=region))
     return tasks

@@ -79,7 +79,12 @@ async def _recorded(calls: Calls, subject: Subject, drafts: Sequence[Draft], dro
 async def _measured(calls: Calls, subject: Subject, drafts: Sequence[Draft]) -> list[Outcome[Preservation]]:
     request = PreservationRequest(
         items=[
-            PreservationItem(original=subject.image, edited=draft.image, control=_is_control(draft))
+            PreservationItem(
+                original=subject.image,
+                edited=draft.image,
+                control=_is_control(draft),
+                region=None if _is_control(draft) else subject.region,
+            )
             for draft in drafts
         ]
     )

@@ -12,6 +12,7 @@ import numpy as np
 from counterpose_core.contract.confirmation import ConfirmationSummary
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.groups import GroupingSummary
+from counterpose_core.contract.regions import OF_MASKS
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import (
     EditTypeSummary,
@@ -26,6 +27,7 @@ from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from counterpose_gateway.methods.stress_test.columns.columns import total
 from counterpose_gateway.methods.stress_test.screen.preservation import PRESERVATION
+from counterpose_gateway.methods.stress_test.screen.regions import NO_REGION
 from counterpose_gateway.methods.stress_test.summary.class_summary import summarize_classes
 from counterpose_gateway.methods.stress_test.summary.classifier_summary import by_edit_type, summarize_models
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
@@ -188,7 +190,12 @@ def _suite_fit(
 
 def _unused_filters(config: StressTestConfig) -> list[str]:
     """The filters that the run did not apply; they have no yield."""
-    applied = {OBJECTIONABLE: config.objectionable is not None, PRESERVATION: config.request.refused_faults}
+    request = config.request
+    applied = {
+        OBJECTIONABLE: config.objectionable is not None,
+        PRESERVATION: request.refused_faults,
+        NO_REGION: request.region in OF_MASKS,
+    }
     return [name for name, is_applied in applied.items() if not is_applied]
 
 
