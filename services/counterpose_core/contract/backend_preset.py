@@ -9,7 +9,7 @@ from pydantic import Field
 
 from counterpose_core.contract.base import RequestBody
 from counterpose_core.contract.editor_backends import CAPABILITIES, Capabilities, EditorBackend
-from counterpose_core.contract.regions import ConfinedBy
+from counterpose_core.contract.regions import ConfinedBy, RegionOfEdits
 from counterpose_core.errors import InvalidRequest
 
 BACKWARD = 2
@@ -34,6 +34,9 @@ class BackendPreset(RequestBody):
 
     backend: EditorBackend
     """How the editor makes its images."""
+    # Presets are hashed: those without it have the keys of before.
+    region: RegionOfEdits | None = Field(default=None, exclude_if=lambda region: region is None)
+    """Where edits may change an image if the request does not say; null for everywhere."""
 
     @classmethod
     def of(cls, preset: BackendPreset) -> Self:

@@ -137,6 +137,9 @@ class EditVariant(ResponseBody):
     """How a server made it; absent where none did."""
     confined_by: ConfinedBy | None = Field(default=None, exclude_if=lambda confined_by: confined_by is None)
     """What kept the rest of the image where the edit had a region; absent where it had none."""
+    unchanged: BlobRef | None = Field(default=None, exclude_if=lambda unchanged: unchanged is None)
+    """Of an edit with a region, SHA-256 of the image with nothing changed, by the path of the edit; absent
+    where that is the source itself."""
 
 
 class EditedImage(ResponseBody):

@@ -63,6 +63,10 @@ class PreservationItem(RequestBody):
     """Whether nothing was to change: then all that differs counts."""
     region: EditRegion | None = Field(default=None, exclude_if=lambda region: region is None)
     """Where the original was to change, or null where nobody said."""
+    unchanged: BlobRef | None = Field(default=None, exclude_if=lambda unchanged: unchanged is None)
+    """SHA-256 of the original with nothing changed, by the path of the edit, perhaps cropped to its middle
+    square: what an editor does to every image is then no fault of the edit. Null to compare with the
+    original."""
 
 
 class PreservationRequest(RequestBody):

@@ -14,8 +14,8 @@ OF_MASKS: tuple[RegionOfEdits, ...] = ("object", "background", "mask")
 Side = Literal["inside", "outside"]
 """Of a mask."""
 ConfinedBy = Literal["latent", "mask", "composite"]
-"""What keeps the rest: the editor's latents are the source's there at each step, the server took the mask, or
-pixels of the source are put back over the image that was made."""
+"""What keeps the rest: latents are the source's at each step, and pixels those of the image with nothing
+changed; the server took the mask; or pixels of the source are put back after the edit."""
 
 
 class EditRegion(RequestBody):
@@ -37,3 +37,6 @@ class ConfinedEdit(ResponseBody):
     by: ConfinedBy | None = None
     """What kept the rest: `latent`, the latents of the source; `mask`, the server, which took the mask;
     `composite`, pixels of the source, put back after the edit. Null where the editor did not say."""
+    unchanged: BlobRef | None = None
+    """SHA-256 of the image with nothing changed, by the path of the edit, that what left the region is told
+    by; null where that is the source."""

@@ -168,6 +168,14 @@ def editable(data: bytes, edits: Side, size: tuple[int, int]) -> npt.NDArray[np.
     return inside
 
 
+def middle(inside: npt.NDArray[np.bool_], size: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Return the middle square of a region (H, W) in another size (h, w), as editors crop; the same stays."""
+    if inside.shape == size:
+        return inside
+    fitted = ImageOps.fit(Image.fromarray(_outline(inside)), size[::-1], Image.Resampling.NEAREST)
+    return np.asarray(fitted) >= INSIDE
+
+
 def _outline(inside: npt.NDArray[np.bool_]) -> Matte:
     return np.where(inside, WHITE, BLACK).astype(np.uint8)
 

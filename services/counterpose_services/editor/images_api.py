@@ -238,8 +238,8 @@ class ImagesApi(EditBackend):
         return fields | {name: value for name, value in told.items() if value is not None}
 
     def _key(self, preset: ImagesApiPreset, verb: str, fields: Mapping[str, Any], **inputs: object) -> str:
-        # Scaling comes after the answer.
-        asked = preset.model_copy(update={"resize": False})
+        # Scaling comes after the answer, and the item has its region.
+        asked = preset.model_copy(update={"resize": False, "region": None})
         return cache_key(server=self._server.url, verb=verb, fields=fields, preset=asked, **inputs)
 
     def _made(self, cancelled: Cancelled, tasks: Sequence[_Task]) -> Sequence[_Made | CounterposeError]:

@@ -34,7 +34,7 @@ from counterpose_core.contract.scorer import (
 from counterpose_core.errors import BadBackendOutput, NumericalFailure
 from counterpose_core.images.clip_metrics import cosine, directional_similarity, unit
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png
-from counterpose_core.images.masks import editable
+from counterpose_core.images.masks import editable, middle
 from counterpose_core.preservation.record import recorded
 from counterpose_core.suite import ScorerSuite
 from counterpose_core.transforms.arrays import Mask
@@ -146,10 +146,13 @@ class ScorerEngine:
         return PreservationResponse(outcomes=outcomes, model=self.identity, cost=cost)
 
     def _pair(self, item: PreservationItem) -> _Pair:
-        source, edited = (decode_image(self._store.get(ref)) for ref in (item.original, item.edited))
-        asked, size = item.region, (source.shape[0], source.shape[1])
-        region = None if asked is None else editable(self._store.get(asked.mask), asked.edits, size)
-        return item, source, edited, region
+        original, edited = (decode_image(self._store.get(ref)) for ref in (item.original, item.edited))
+        source = original if item.unchanged is None else decode_image(self._store.get(item.unchanged))
+        if item.region is None:
+            return item, source, edited, None
+        height, width = original.shape[:2]
+        region = editable(self._store.get(item.region.mask), item.region.edits, (height, width))
+        return item, source, edited, middle(region, (source.shape[0], source.shape[1]))
 
     def _preserved(self, pair: _Pair, _: _Pair) -> Preservation:
         item, source, edited, region = pair

@@ -14,12 +14,12 @@ from counterpose_core.contract.editor import EditItem, EditRequest, ReconstructI
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.regions import EditRegion, Side
 from counterpose_core.errors import ArtifactMissing, InvalidRequest
-from counterpose_core.images.codecs import Pixels, encode_png
+from counterpose_core.images.codecs import Pixels, decode_image, encode_png
 from counterpose_core.types import BlobRef, Decoder
 from counterpose_services.editor.edits.regions import latent_region
 from counterpose_services.editor.engine import EditorEngine
 from counterpose_services.editor.pipeline import Pipeline
-from fakes.tiny_pipeline import RESOLUTION, SUITE
+from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_preview
 
 pytestmark = pytest.mark.floats
 
@@ -43,8 +43,8 @@ def preset(name: str) -> PromptToPromptPreset:
     return PromptToPromptPreset(steps=4, guidance=2.0, self_replace=(0.75, 0.25), **PRESETS[name])
 
 
-def image(store: BlobStore, shape: tuple[int, int] = (RESOLUTION, RESOLUTION)) -> BlobRef:
-    return store.put(encode_png(np.random.default_rng(3).integers(0, 256, (*shape, 3), dtype=np.uint8)))
+def image(store: BlobStore, shape: tuple[int, int] = (RESOLUTION, RESOLUTION), *, seed: int = 3) -> BlobRef:
+    return store.put(encode_png(np.random.default_rng(seed).integers(0, 256, (*shape, 3), dtype=np.uint8)))
 
 
 def mask(store: BlobStore, shape: tuple[int, int] = (RESOLUTION, RESOLUTION)) -> BlobRef:
@@ -84,20 +84,42 @@ def test_outside_the_region_an_edit_is_the_reconstruction(
     assert {each.confined_by for each in outcome.unwrap().variants} == {"latent"}
     source = ReconstructItem(image=bounded.image, caption=CAPTION)
     assert engine.reconstruct(ReconstructRequest(items=[source], preset=preset(name))).outcomes[0].value
-    made, clean = decoded
+    clean, made, again = decoded
+    assert torch.equal(clean, again)
     half = made.shape[-1] // 2
-    changed, kept = (
-        (slice(0, half), slice(half, None)) if edits == "inside" else (slice(half, None), slice(0, half))
-    )
+    sides = slice(0, half), slice(half, None)
+    changed, kept = sides if edits == "inside" else sides[::-1]
     assert torch.equal(made[..., kept], clean[..., kept].expand_as(made[..., kept]))
     assert all(not torch.allclose(one[..., changed], clean[0][..., changed], atol=1e-3) for one in made)
+
+
+@pytest.mark.parametrize("decoder", ["full", "preview"])
+def test_the_rest_is_put_back_pixel_by_pixel_for_a_decoder_mixes_neighbours(
+    decoder: Decoder, engine: EditorEngine, store: BlobStore, root: Path
+) -> None:
+    write_tiny_preview(root / "tiny-preview")
+    suite = SUITE.model_copy(update={"preview_decoder": "tiny-preview"})
+    previewing = EditorEngine.load(suite, root, store)
+    bounded = item(store, image=image(store, seed=9))
+    request = EditRequest(
+        items=[bounded], preset=preset("direct").model_copy(update={"preview": True}), decoder=decoder
+    )
+    for _ in range(2):
+        # The second time, the latents are those that were previewed.
+        variants = previewing.edit(request).outcomes[0].unwrap().variants
+        [unchanged] = {each.unchanged for each in variants}
+        assert unchanged is not None
+        rest = decode_image(store.get(unchanged))[:, RESOLUTION // 2 :]
+        made = [decode_image(store.get(each.image)) for each in variants]
+        assert all(np.array_equal(one[:, RESOLUTION // 2 :], rest) for one in made)
+        assert len({one.tobytes() for one in made}) == len(variants)
 
 
 def test_a_region_is_cropped_and_reduced_as_its_image_is(pipeline: Pipeline, store: BlobStore) -> None:
     shape = RESOLUTION, 3 * RESOLUTION
     wide = item(store, image=image(store, shape), region=EditRegion(mask=mask(store, shape)))
-    region = latent_region(pipeline, store, wide)
-    assert region is not None
+    assert wide.region is not None
+    region = latent_region(pipeline, store, wide.image, wide.region)
     grid = pipeline.latent_shape[1:]
     # The left half of a wide image is the left half of its middle.
     expected = torch.zeros(grid, dtype=torch.bool)
@@ -111,7 +133,7 @@ def test_items_with_and_without_a_region_share_a_call_and_no_forks(
     bounded, whole = item(store), item(store, region=None)
     engine.edit(EditRequest(items=[bounded, whole], preset=preset("direct")))
     engine.edit(EditRequest(items=[whole], preset=preset("direct")))
-    [together, alone] = decoded
+    _, together, alone = decoded
     assert torch.allclose(together[2:], alone, atol=1e-5)
     assert not torch.allclose(together[:2], alone, atol=1e-3)
 

@@ -229,8 +229,8 @@ def resolve(
     """
     asked, own = create.transforms, suite.transforms
     operations = None if asked is None else resolved(asked, own, suite.segmenter)
-    _require_measurable(create)
     if operations is not None and not create.edits_captions:
+        _require_measurable(create)
         return StressTestConfig(
             request=create,
             suite=suite.name,
@@ -251,11 +251,14 @@ def resolve(
             f"offers {offered}",
             pointer="/preset",
         )
+    own_region = suite.editor.presets[preset].region
+    # Recorded, so that a follow-up of this run takes the same preset, and its region, under any suite.
+    create = create.model_copy(update={"preset": preset, "region": create.region or own_region})
+    _require_measurable(create)
     _require_edits(preset, suite.editor.presets[preset], create)
     redraw = suite.editor.redraw_preset
     return StressTestConfig(
-        # Recorded, so that a follow-up of this run takes the same preset under any suite.
-        request=create.model_copy(update={"preset": preset}),
+        request=create,
         suite=suite.name,
         preset=confined_preset(preset, _swept(suite.editor.presets[preset], create), create),
         transforms=operations,

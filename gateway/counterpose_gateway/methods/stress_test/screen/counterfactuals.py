@@ -74,7 +74,7 @@ def _result(subject: Subject, sweep: Sweep, chosen: Variant) -> ItemResult:
         text=sweep.kept.text,
         preset=subject.config.editing,
         served=chosen.served,
-        region=confined(subject, chosen.confined_by),
+        region=confined(subject, chosen.confined_by, chosen.unchanged),
         cost=own_cost(sweep.cost),
     )
 

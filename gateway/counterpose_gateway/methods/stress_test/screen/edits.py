@@ -53,7 +53,8 @@ class Variant:
     """The image of an edit at one strength, and its scores once measured.
 
     ``preview_scores`` are those of its small image, where that was decoded in full after the choice;
-    ``served`` says how a server made the image, ``confined_by`` what kept the rest of it.
+    ``served`` says how a server made the image, ``confined_by`` what kept the rest of it, and
+    ``unchanged`` is the image that this is told by.
     """
 
     strength: float
@@ -62,6 +63,7 @@ class Variant:
     preview_scores: EditScores | None = None
     served: ServedImage | None = None
     confined_by: ConfinedBy | None = None
+    unchanged: str | None = None
 
     @property
     def compared(self) -> EditScores | None:
@@ -121,7 +123,7 @@ async def _edited_to_itself(calls: Calls, subject: Subject) -> ItemResult | None
             strength=variant.strength,
             preset=preset,
             served=variant.served,
-            region=confined(subject, variant.confined_by),
+            region=confined(subject, variant.confined_by, variant.unchanged),
             cost=cost,
         )
     return None
@@ -190,7 +192,7 @@ def _checked_variants(edited: EditedImage, asked: Sequence[float]) -> list[Varia
         raise BadBackendOutput(f"the editor returned the sweep {answered} instead of {list(asked)}")
     # Of a sweep, the values whose images are flagged are no choice.
     return [
-        Variant(value, made.image, served=made.served, confined_by=made.confined_by)
+        Variant(value, made.image, served=made.served, confined_by=made.confined_by, unchanged=made.unchanged)
         for value, made in zip(asked, edited.variants, strict=True)
         if flagged(made.safety) is None
     ]

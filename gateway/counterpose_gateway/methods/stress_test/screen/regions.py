@@ -42,7 +42,8 @@ async def bounded(
     return replace(subject, region=EditRegion(mask=mask, edits=side)), (list(edits), drops)
 
 
-def confined(subject: Subject, by: ConfinedBy | None) -> ConfinedEdit | None:
+def confined(subject: Subject, by: ConfinedBy | None, unchanged: str | None) -> ConfinedEdit | None:
     """Return what is recorded of the region of an image's edits."""
-    region = subject.region
-    return None if region is None else ConfinedEdit(mask=region.mask, edits=region.edits, by=by)
+    if subject.region is None:
+        return None
+    return ConfinedEdit(mask=subject.region.mask, edits=subject.region.edits, by=by, unchanged=unchanged)

@@ -66,9 +66,10 @@ def masked(world: FakeWorld, number: int = 4, label: str = "sled") -> list[Sourc
 
 def with_a_segmenter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        runs, "fake_suite",
+        runs,
+        "fake_suite",
         lambda **told: fake_suite(**told).model_copy(update={"segmenter": SEGMENTER}),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,8 +91,10 @@ async def test_each_edit_is_told_its_side_of_the_image_s_own_mask(region: str, s
             kinds[item.kind] += 1
             assert result.region is not None
             assert result.region.model_dump() == {
-                "mask": masks[item.source_image], "edits": side, "by": "latent"
-            }  # fmt: skip
+                "mask": masks[item.source_image],
+                "edits": side,
+                "by": "latent",
+            }
     assert all(kinds.values())
 
 
