@@ -180,7 +180,7 @@ def _masked(theirs: Any, pixels: torch.Tensor, mask: np.ndarray[Any, Any]) -> to
     blank = pixels * torch.from_numpy(mask < 128)
     with torch.no_grad():
         mean: torch.Tensor = theirs.vae.encode(blank).latent_dist.mean
-    return mean * theirs.vae.config.scaling_factor
+    return mean * float(theirs.vae.config.scaling_factor)
 
 
 @pytest.mark.parametrize("inversion", ["direct", "negative-prompt", "virtual"])

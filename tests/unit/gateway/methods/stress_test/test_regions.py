@@ -25,11 +25,12 @@ from fakes.recorder import recorded_items
 from fakes.runs import planned, states, stress_test
 from fakes.world import FakeWorld, fake_suite
 
+UNCHANGED = "c" * 64
 SEGMENTER = SegmenterSuite(model="scorer/segmenter")
 
 
 class Bounded(FakeEditor):
-    """Remembers the items that it was asked for, and says that it kept the rest by latents."""
+    """Remembers the items that it was asked for, and says by what it kept the rest."""
 
     def __init__(self, world: FakeWorld) -> None:
         super().__init__(world)
@@ -41,7 +42,8 @@ class Bounded(FakeEditor):
         made = (await super().edit(request)).model_dump()
         for item, outcome in zip(request.items, made["outcomes"], strict=True):
             for variant in outcome["value"]["variants"]:
-                variant["confined_by"] = None if item.region is None else request.preset.confined_by
+                if item.region is not None:
+                    variant |= {"confined_by": request.preset.confined_by, "unchanged": UNCHANGED}
         return EditResponse.model_validate(made)
 
 
@@ -51,10 +53,12 @@ class Leaky(FakeScorer):
     def __init__(self, world: FakeWorld) -> None:
         super().__init__(world)
         self.regions: list[EditRegion | None] = []
+        self.unchanged: list[str | None] = []
 
     def preserved(self, item: PreservationItem) -> Preservation:
         """Faulty where a region was given."""
         self.regions.append(item.region)
+        self.unchanged.append(item.unchanged)
         faults = ["leaked"] if item.region else []
         return super().preserved(item).model_copy(update={"faults": faults})
 
@@ -94,6 +98,7 @@ async def test_each_edit_is_told_its_side_of_the_image_s_own_mask(region: str, s
                 "mask": masks[item.source_image],
                 "edits": side,
                 "by": "latent",
+                "unchanged": UNCHANGED,
             }
     assert all(kinds.values())
 
@@ -166,7 +171,7 @@ async def test_the_region_of_the_words_is_the_local_blend_of_the_preset(
 async def test_edits_with_a_region_are_measured_and_what_leaves_it_is_a_figure() -> None:
     world = FakeWorld()
     scorer = Leaky(world)
-    services = fake_services(world, scorer=scorer)
+    services = fake_services(world, scorer=scorer, editor=Bounded(world))
     plan, record = await stress_test(world, masked(world), services, confirm=False, region="background")
     items = recorded_items(plan, record)
     found = summarize_preservation(columns_of(items), LanceEstimator(3))
@@ -175,7 +180,9 @@ async def test_edits_with_a_region_are_measured_and_what_leaves_it_is_a_figure()
     assert (shares["leaked"].estimate, shares["drifted"].estimate) == (1.0, 0.0)
     assert found.rows["control"].shares["leaked"].estimate == 0.0
     assert any("of the edits change what lies outside their region (n=" in line for line in found.lines)
-    assert scorer.regions.count(None) == 4
+    # The four controls are held against their sources, all else against the control's path.
+    assert scorer.regions.count(None) == scorer.unchanged.count(None) == 4
+    assert set(scorer.unchanged) == {None, UNCHANGED}
     [edit] = [item.result for item in items if item.kind == "edit" and item.state == "done"][:1]
     assert edit is not None
     assert edit.preservation is not None
@@ -227,3 +234,14 @@ async def test_what_a_run_confirms_has_the_region_of_its_image() -> None:
     kept = [item.result for item in run.items if item.kind == "confirmation" and item.state == "done"]
     assert kept
     assert all(result is not None and result.region is not None for result in kept)
+
+
+@pytest.mark.parametrize(("asked", "recorded"), [({}, "background"), ({"region": "object"}, "object")])
+async def test_a_preset_may_name_the_region_which_the_run_records(
+    asked: dict[str, Any], recorded: str
+) -> None:
+    world = FakeWorld()
+    config, items = await planned(masked(world), fake_services(world), preset="lance-region", **asked)
+    assert config.request.region == recorded
+    assert all(item.instruction for item in items)
+    assert config.measures_preservation
