@@ -27,6 +27,7 @@ _KEPT = (
     "preservation",
     "refused_faults",
     "judges",
+    "region",
 )
 """What the new run takes from the first; it uses every image, whatever the first run's limit."""
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from counterpose_core.contract.interventions import Intervention
     from counterpose_core.contract.judges import JudgeName
     from counterpose_core.contract.mixtures import Mixture
-    from counterpose_core.contract.preservation import FaultOfEdit, PreservationOf
+    from counterpose_core.contract.preservation import Fault, PreservationOf
+    from counterpose_core.contract.regions import RegionOfEdits
     from counterpose_core.contract.sampling_rules import SamplingRule
     from counterpose_core.contract.spending import SpendingLimits
     from counterpose_core.contract.suite_fit import OutsideSuite
@@ -87,9 +88,11 @@ class StressTestOptions(TypedDict, total=False):
     preservation: of which edits it is measured whether only the asked change changed: ``"served"``, those
         that a server of others makes, ``"all"`` or ``"none"``.
     refused_faults: faults for which an edit is dropped: ``"moved"``, ``"scaled"``, ``"reshaped"``,
-        ``"ignored"``.
+        ``"ignored"``, and with a ``region`` ``"drifted"`` and ``"leaked"``.
     judges: who says whether an edit is right, of ``"clip"``, ``"encoder"`` and ``"judge"``; all must, or as
         many as ``thresholds={"keep": 2}`` says. ``"without"`` is one that has no vote.
+    region: where edits may change an image: its ``"object"``, its ``"background"``, the ``"mask"`` that the
+        dataset has for it, or where the editor looks for the changed ``"words"``; default: everywhere.
     transforms: operations on the images, of a suite that has them, such as ``{"operations": ["rotation"],
         "levels": [1, 3, 5], "size": 512}``; `TransformChoice` describes them.
     spending: what servers of others may be asked for, and its prices: ``{"images": 200, "usd": 5.0, "prices":
@@ -114,9 +117,10 @@ class StressTestOptions(TypedDict, total=False):
     near_duplicates: float | None
     outside_suite: OutsideSuite
     preservation: PreservationOf
-    refused_faults: Sequence[FaultOfEdit]
+    refused_faults: Sequence[Fault]
     spending: SpendingLimits | Mapping[str, Any] | None
     judges: Sequence[JudgeName]
+    region: RegionOfEdits | None
     applied_from: str | None
     transforms: TransformChoice | Mapping[str, Any] | None
 

@@ -148,6 +148,7 @@ _FLAGS = {
     "preservation": "--preservation",
     "refused_faults": "--refuse-fault",
     "judges": "--judge",
+    "region": "--region",
 }
 """The options of ``counterpose stress-test`` that take a field's value, or each of its values, as it is."""
 

@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png
+from counterpose_core.images.masks import Matte, alpha_mask
 from counterpose_services.openai_api.server import OpenAIServer, Patience
 from counterpose_services.outbound.calls import AnswerLimits, outbound_client
 
@@ -26,12 +27,16 @@ USAGE = {"input_tokens": 40, "output_tokens": 272, "total_tokens": 312, "input_t
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as it came; ``fields`` are a body's or a form's, ``image`` is the form's."""
+    """One request as it came; ``fields`` are a body's or a form's, ``image`` and ``mask`` are the form's.
+
+    ``mask`` (H, W) is how opaque the file in that field is.
+    """
 
     path: str
     fields: Mapping[str, object]
     key: str | None
     image: Pixels | None = None
+    mask: Matte | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,8 @@ def obey(asked: Asked, _: threading.Event) -> Reply:
     else:
         base = asked.image.copy()
     if not prompt.startswith("Return the image unchanged"):
-        base[: len(base) // 2] = int(hashlib.sha256(prompt.encode()).hexdigest()[:2], 16)
+        changed = slice(0, len(base) // 2) if asked.mask is None else asked.mask == 0
+        base[changed] = int(hashlib.sha256(prompt.encode()).hexdigest()[:2], 16)
     grain = generator.integers(-2, 3, base.shape)
     return drawing(encode_png(np.clip(base.astype(np.int16) + grain, 0, 255).astype(np.uint8)))
 
@@ -118,7 +124,7 @@ def _read(handler: BaseHTTPRequestHandler) -> Asked:
     if not kind.startswith("multipart/form-data"):
         return Asked(handler.path, json.loads(body), key)
     parts = BytesParser().parsebytes(b"content-type: " + kind.encode() + b"\r\n\r\n" + body)
-    fields, image = dict[str, object](), None
+    fields, image, mask = dict[str, object](), None, None
     for part in parts.get_payload():
         assert isinstance(part, Message)
         name = part.get_param("name", header="content-disposition")
@@ -127,9 +133,12 @@ def _read(handler: BaseHTTPRequestHandler) -> Asked:
         if name == "image":
             assert (part.get_filename(), part.get_content_type()) == ("image.png", "image/png")
             image = decode_image(content)
+        elif name == "mask":
+            assert (part.get_filename(), part.get_content_type()) == ("mask.png", "image/png")
+            mask = alpha_mask(content)
         else:
             fields[str(name)] = content.decode()
-    return Asked(handler.path, fields, key, image)
+    return Asked(handler.path, fields, key, image, mask)
 
 
 @contextmanager

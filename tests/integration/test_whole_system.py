@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 
 from counterpose import Client, CounterposeError
@@ -13,8 +15,11 @@ from counterpose._stack import Stack, status_of
 from counterpose_core.contract.datasets import SourceUpload
 from counterpose_core.contract.runs import Item
 from counterpose_core.errors import ImageUndecodable, UnknownModel
-from counterpose_core.images.codecs import decode_image
+from counterpose_core.images.codecs import decode_image, encode_png
 from counterpose_core.types import EditType
+from counterpose_miniature.world import object_mask, render
+from counterpose_miniature.world.sampling import DATASET
+from counterpose_miniature.world.seeds import VALIDATION, balanced_scenes
 from counterpose_services.settings import SERVICES
 from evaluation.reference.same_answers import LEVELS, levels_apart
 from fakes.bad_files import IMAGE
@@ -135,6 +140,60 @@ def test_a_missing_classifier_or_dataset_is_refused_by_name(client: Client) -> N
         client.stress_tests.create(dataset="demo", classifiers=["no-such-model"], seed=0)
     with pytest.raises(CounterposeError, match="'nowhere'"):
         client.stress_tests.create(dataset="nowhere", classifiers=["leaning-resnet"], seed=0)
+
+
+@pytest.mark.paper("LANCE-X-wrong-region")
+@pytest.mark.timeout(300)
+def test_a_region_leaves_the_objects_of_images_with_masks_as_they_were(client: Client) -> None:
+    scenes = list(balanced_scenes(VALIDATION, DATASET, 1, 0))[:2]
+    uploads = [
+        SourceUpload(
+            filename=f"{scene.object_class}.png",
+            label=scene.object_class,
+            content_base64=base64.b64encode(encode_png(render(scene))).decode(),
+            mask_base64=base64.b64encode(encode_png(white(object_mask(scene)))).decode(),
+        )
+        for scene in scenes
+    ]
+    client.datasets.create(name="masked")
+    client.datasets.add("masked", uploads)
+    run = client.stress_tests.create(
+        dataset="masked",
+        classifiers=["unbiased-resnet"],
+        edit_types=["background"],
+        region="background",
+        lance_r_edits_per_image=0,
+        confirm=False,
+        outside_suite="continue",
+        seed=0,
+    ).wait()
+    made = [item for item in run.items() if item.state == "done" and item.kind in ("edit", "placebo")]
+    assert made
+    for item in made:
+        assert item.result is not None
+        region = item.result.region
+        assert region is not None
+        assert (region.edits, region.by) == ("outside", "latent")
+        assert region.unchanged is not None
+        edited, unchanged, mask = (
+            decode_image(run.image(ref)) for ref in (item.result.image, region.unchanged, region.mask)
+        )
+        inside = mask[..., 0] >= 128
+        assert np.array_equal(edited[inside], unchanged[inside])
+        assert not np.array_equal(edited[~inside], unchanged[~inside]) or item.kind == "placebo"
+    summary = run.summary()
+    assert summary.preservation is not None
+    leaked = summary.preservation.rows["edit"].shares["leaked"]
+    assert (leaked.estimate, leaked.n > 0) == (0.0, True)
+    assert "change what lies outside their region" in run.report()
+    with pytest.raises(CounterposeError, match="images have no mask"):
+        client.stress_tests.create(
+            dataset="demo", classifiers=["unbiased-resnet"], preset="lance-region", seed=0
+        )
+
+
+def white(inside: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.repeat((inside * 255).astype(np.uint8)[..., None], 3, axis=2)
 
 
 def test_a_bad_file_does_not_affect_others(client: Client) -> None:

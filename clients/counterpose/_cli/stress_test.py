@@ -205,6 +205,7 @@ def _excluded(pairs: list[str]) -> dict[str, list[str]]:
     *SPENDING,
     Option("refused_words", "WORD", "--refuse-word", panel=EDITS),
     Option("exclude", "IMAGE", more="As cat/3.png"),
+    Option("region", "WHERE", panel=EDITS),
     Option("preservation", "WHOSE", panel=EDITS),
     Option("refused_faults", "FAULT", "--refuse-fault", "Such as moved", panel=EDITS),
     Option("judges", "NAME", "--judge", "Default: clip", panel=EDITS),

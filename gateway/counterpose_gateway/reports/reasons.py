@@ -18,6 +18,7 @@ LEFT_OUT = {
     "not-applicable": "the caption lacks the words",
     "policy": "a content policy refuses it",
     "subjective": "the new words are subjective",
+    "no-region": "no mask bounds the region",
     "malformed-caption": "no generator can read the caption",
     "safety": "the safety checker flags the image",
     "objectionable": "the image may be objectionable",

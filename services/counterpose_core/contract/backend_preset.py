@@ -9,6 +9,7 @@ from pydantic import Field
 
 from counterpose_core.contract.base import RequestBody
 from counterpose_core.contract.editor_backends import CAPABILITIES, Capabilities, EditorBackend
+from counterpose_core.contract.regions import ConfinedBy, RegionOfEdits
 from counterpose_core.errors import InvalidRequest
 
 BACKWARD = 2
@@ -33,6 +34,9 @@ class BackendPreset(RequestBody):
 
     backend: EditorBackend
     """How the editor makes its images."""
+    # Presets are hashed: those without it have the keys of before.
+    region: RegionOfEdits | None = Field(default=None, exclude_if=lambda region: region is None)
+    """Where edits may change an image if the request does not say; null for everywhere."""
 
     @classmethod
     def of(cls, preset: BackendPreset) -> Self:
@@ -58,6 +62,19 @@ class BackendPreset(RequestBody):
     def level(self, strength: float) -> float:
         """Return the level that a strength comes to: those of one level give the same image."""
         return strength
+
+    @property
+    def confined_by(self) -> ConfinedBy | None:
+        """What keeps an image outside the region of its edit, or None where the backend has no regions."""
+        return None
+
+    def confined_to_words(self) -> Self:
+        """Return a copy whose edits stay where the changed words are; raises InvalidRequest without."""
+        raise InvalidRequest(
+            f"the editor's backend {self.backend!r} cannot tell where words are in an image; name another "
+            "region",
+            pointer="/region",
+        )
 
     @property
     def previews(self) -> bool:

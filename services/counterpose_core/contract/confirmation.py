@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from counterpose_core.contract.base import ResponseBody
-from counterpose_core.types import EditType, Seed
+from counterpose_core.types import BlobRef, EditType, Seed
 
 
 class Wording(ResponseBody):
@@ -64,6 +64,9 @@ class Instruction(ResponseBody):
     draw: Seed | None = None
     """Number of the draw, from 1: the image is made by the run's `redraw` settings from noise of its own.
     Null where it is made by the run's preset, once for each source image."""
+    mask: BlobRef | None = Field(default=None, exclude_if=lambda mask: mask is None)
+    """SHA-256 of the image's own mask, which bounds the run's region; absent where the run has none, or the
+    suite's segmenter outlines the object. It is all that an item of the screen is told."""
 
 
 WordingScope = Literal["plain", "replaced", "mixed"]

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_va
 from counterpose_core.contract.backend_preset import Fraction, Guidance, SamplingSteps
 from counterpose_core.contract.base import CostedBatchResponse, RequestBody, ResponseBody, Text
 from counterpose_core.contract.editor_presets import EditorPreset
+from counterpose_core.contract.regions import ConfinedBy, EditRegion
 from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.types import BlobRef, Cost, Decoder, Scheduler, Seed
 
@@ -70,6 +71,9 @@ class EditItem(RequestBody):
     """Caption of the image."""
     edited_caption: Text
     """Caption that the edited image should match; the same caption for an edit that changes nothing."""
+    # Items are hashed: those without a region have the keys of before there was any.
+    region: EditRegion | None = Field(default=None, exclude_if=lambda region: region is None)
+    """Where the image may change, or null for everywhere; only of an editor that has `mask`."""
 
 
 class EditRequest(RequestBody):
@@ -131,6 +135,11 @@ class EditVariant(ResponseBody):
     """What the safety checker says of it, or null where the editor has none."""
     served: ServedImage | None = Field(default=None, exclude_if=lambda served: served is None)
     """How a server made it; absent where none did."""
+    confined_by: ConfinedBy | None = Field(default=None, exclude_if=lambda confined_by: confined_by is None)
+    """What kept the rest of the image where the edit had a region; absent where it had none."""
+    unchanged: BlobRef | None = Field(default=None, exclude_if=lambda unchanged: unchanged is None)
+    """Of an edit with a region, SHA-256 of the image with nothing changed, by the path of the edit; absent
+    where that is the source itself."""
 
 
 class EditedImage(ResponseBody):

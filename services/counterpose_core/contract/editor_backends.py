@@ -58,10 +58,10 @@ class Capabilities(Described, extra="ignore", frozen=True):
 CAPABILITIES: Mapping[EditorBackend, Capabilities] = MappingProxyType(
     {
         "prompt-to-prompt": Capabilities(
-            reconstruct=True, captions=True, levels=True, tokens=True, draw=True, seeded=True
+            reconstruct=True, captions=True, mask=True, levels=True, tokens=True, draw=True, seeded=True
         ),
         # What a server can do besides, the preset says.
-        "images-api": Capabilities(instruction=True),
+        "images-api": Capabilities(instruction=True, mask=True),
     }
 )
 """What each backend declares; a preset may declare more."""

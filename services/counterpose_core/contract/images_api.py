@@ -8,6 +8,7 @@ from pydantic import Field
 
 from counterpose_core.contract.backend_preset import BackendPreset
 from counterpose_core.contract.editor_backends import CAPABILITIES, Capabilities
+from counterpose_core.contract.regions import ConfinedBy
 from counterpose_core.text.edit_instruction import TemplateName
 from counterpose_core.text_form import TextForm
 from counterpose_core.types import Seed
@@ -34,6 +35,10 @@ class ImagesApiPreset(BackendPreset):
     own, and draws are told apart by their images."""
     seed: Seed = 0
     """Number of the draw; a server that is `seeded` gets a seed that is made of it and the image."""
+    # Answers are kept by preset: those of before this field are found again.
+    mask: bool = Field(default=False, exclude_if=lambda mask: not mask)
+    """Whether the server takes a mask of an edit's region: a PNG in the form's field `mask`, transparent
+    where the image may change. Otherwise the rest of the source is put back over its answer."""
     text_to_image: bool = False
     """Whether the server's model also makes images from text alone."""
     size: _Size | None = None
@@ -51,6 +56,11 @@ class ImagesApiPreset(BackendPreset):
         """What every images server can do, and what this one is said to."""
         declared = {"seeded": self.seeded, "draw": self.text_to_image}
         return CAPABILITIES[self.backend].model_copy(update=declared)
+
+    @property
+    def confined_by(self) -> ConfinedBy | None:
+        """The server, if it takes masks, else pixels of the source over its answer."""
+        return "mask" if self.mask else "composite"
 
     @property
     def draws(self) -> bool:

@@ -9,13 +9,15 @@ from typing import Literal
 from pydantic import Field
 
 from counterpose_core.contract.base import MAX_BATCH, CostedBatchResponse, RequestBody, ResponseBody
+from counterpose_core.contract.regions import EditRegion
 from counterpose_core.types import BlobRef, Estimate
 
 Fault = Literal["reshaped", "moved", "scaled", "drifted", "leaked", "ignored"]
 FAULTS: tuple[Fault, ...] = ("reshaped", "moved", "scaled", "drifted", "leaked", "ignored")
-FaultOfEdit = Literal["reshaped", "moved", "scaled", "ignored"]
-OF_EDITS: tuple[FaultOfEdit, ...] = ("reshaped", "moved", "scaled", "ignored")
+OF_EDITS: tuple[Fault, ...] = ("reshaped", "moved", "scaled", "ignored")
 """What can be told of an edit whose region nobody gave."""
+OF_REGIONS: tuple[Fault, ...] = ("drifted", "leaked")
+"""What can be told besides where the region was given."""
 OF_MOVEMENT: tuple[Fault, ...] = ("reshaped", "moved", "scaled")
 """What may itself cost a classifier its answer, whatever else the edit changed."""
 OF_CONTROLS: tuple[Fault, ...] = ("reshaped", "moved", "scaled", "drifted", "leaked")
@@ -59,6 +61,12 @@ class PreservationItem(RequestBody):
     """SHA-256 of the image after the edit."""
     control: bool = False
     """Whether nothing was to change: then all that differs counts."""
+    region: EditRegion | None = Field(default=None, exclude_if=lambda region: region is None)
+    """Where the original was to change, or null where nobody said."""
+    unchanged: BlobRef | None = Field(default=None, exclude_if=lambda unchanged: unchanged is None)
+    """SHA-256 of the original with nothing changed, by the path of the edit, perhaps cropped to its middle
+    square: what an editor does to every image is then no fault of the edit. Null to compare with the
+    original."""
 
 
 class PreservationRequest(RequestBody):
@@ -100,7 +108,8 @@ class Preservation(ResponseBody):
     control: bool = False
     """Whether nothing was to change."""
     faults: list[Fault]
-    """What is beyond its limit; of an edit, `drifted` and `leaked` are never told: nobody gave its region."""
+    """What is beyond its limit; `drifted` and `leaked` are told of controls, and of edits whose region was
+    given."""
     unmeasured: list[Fault] = []
     """Faults that cannot be told of this image; `missing` says why."""
     size_ratio: Pair
@@ -108,7 +117,7 @@ class Preservation(ResponseBody):
     movement: Movement | None = None
     """Shift and scale, which are undone before anything else is compared."""
     region_share: float | None = None
-    """Share of the image that changed visibly, in [0, 1]; 0 of a control."""
+    """Share of the image that changed visibly, or that was given as the region, in [0, 1]; 0 of a control."""
     inside: PlaceChange | None = None
     """Change inside that region."""
     outside: PlaceChange | None = None
@@ -165,7 +174,7 @@ class PreservationSummary(ResponseBody):
     """Whether only the asked change changed, by kind of image: `control`, `placebo`, `edit` and others."""
 
     rows: dict[str, PreservationRow]
-    """Faults by kind; of controls also `drifted` and `leaked`, for nothing was to change in them."""
+    """Faults by kind; of controls, and of edits with a region, also `drifted` and `leaked`."""
     answers_lost: dict[str, AnswersLost] = {}
     """Right answers that edits make wrong, with and without a movement, by classifier; empty where no edit
     moved, or all did."""
@@ -177,17 +186,25 @@ class PreservationSummary(ResponseBody):
 
     @property
     def lines(self) -> list[str]:
-        """The commonest fault of each kind of image that has any, and what it may cost, a sentence each."""
+        """The commonest fault of each kind of image, what changed outside regions, what faults may cost."""
         faults = [
             f"{_in_words(share)} of the {IMAGES.get(name, name)} {MEANINGS[fault]} (n={share.n})."
             for name, (fault, share) in self.worst.items()
+            if fault != "leaked" or name == "control"
         ]
-        return faults + [
+        outside = [
+            f"{_in_words(share)} of the {IMAGES.get(name, name)} change what lies outside their region "
+            f"(n={share.n})."
+            for name, row in self.rows.items()
+            if name != "control" and (share := row.shares.get("leaked")) is not None
+        ]
+        lost = [
             f"{name}: of right answers, edits that are moved, scaled or reshaped make "
-            f"{_in_words(lost.moved)} wrong (n={lost.moved.n}), edits without a fault "
-            f"{_in_words(lost.right)} (n={lost.right.n})."
-            for name, lost in self.answers_lost.items()
+            f"{_in_words(answers.moved)} wrong (n={answers.moved.n}), edits without a fault "
+            f"{_in_words(answers.right)} (n={answers.right.n})."
+            for name, answers in self.answers_lost.items()
         ]
+        return [*faults, *outside, *lost]
 
 
 def _in_words(share: Estimate) -> str:

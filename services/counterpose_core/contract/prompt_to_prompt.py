@@ -15,6 +15,7 @@ from counterpose_core.contract.backend_preset import (
     Guidance,
     SamplingSteps,
 )
+from counterpose_core.contract.regions import ConfinedBy
 from counterpose_core.injection_steps import leading_steps
 from counterpose_core.types import (
     InjectionEnd,
@@ -98,6 +99,15 @@ class PromptToPromptPreset(BackendPreset):
     def level(self, strength: float) -> float:
         """Return for how many steps self-attention is replaced."""
         return leading_steps(strength, self.steps, self.injection_end)
+
+    @property
+    def confined_by(self) -> ConfinedBy | None:
+        """The latents of the source, which its inversion has for each step."""
+        return "latent"
+
+    def confined_to_words(self) -> Self:
+        """Return a copy with ``local_blend``."""
+        return self.model_copy(update={"local_blend": True})
 
     @property
     def previews(self) -> bool:

@@ -14,6 +14,7 @@ from counterpose_core.contract.judges import Judgement
 from counterpose_core.contract.perturber import TextLikelihood, WordSpan
 from counterpose_core.contract.preservation import Preservation
 from counterpose_core.contract.recipes import PixelDigest
+from counterpose_core.contract.regions import ConfinedEdit
 from counterpose_core.contract.scorer import EditScores, Segment
 from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.contract.spending import LargerLimits, Spending
@@ -233,6 +234,8 @@ class ItemResult(Provenance):
     """The editor's settings for this item, or null if they were not recorded."""
     served: ServedImage | None = Field(default=None, exclude_if=lambda served: served is None)
     """How a server of others made the image; absent where none did."""
+    region: ConfinedEdit | None = Field(default=None, exclude_if=lambda region: region is None)
+    """Where the edit was to change the image; absent where it could everywhere."""
     preservation: Preservation | None = Field(default=None, exclude_if=lambda record: record is None)
     """What changed beside what was asked for; absent where that was not measured."""
     judgements: dict[str, Judgement] = Field(default={}, exclude_if=lambda judgements: not judgements)
@@ -294,7 +297,8 @@ class Item(RunItem[ItemResult]):
     """One unit of work of a stress test."""
 
     instruction: Instruction | None = None
-    """What the confirmation asks of the item, or null where it belongs to the screen."""
+    """What the confirmation asks of the item. Of the screen, its mask alone where the run has a region, else
+    null."""
 
 
 AnyItem = TypeVar("AnyItem", bound=RunItem[Any])

@@ -9,7 +9,8 @@ from counterpose_core.contract.base import DISTINCT, Distinct
 from counterpose_core.contract.classifiers import FunctionsAsWritten
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.judges import CLIP_ALONE, JudgeName, Rule, is_clip_alone
-from counterpose_core.contract.preservation import OF_EDITS, FaultOfEdit, PreservationOf
+from counterpose_core.contract.preservation import FAULTS, Fault, PreservationOf
+from counterpose_core.contract.regions import RegionOfEdits
 from counterpose_core.contract.spending import SpendsWithin
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.suite_fit import OutsideSuite
@@ -85,13 +86,18 @@ class StressTestCreate(SpendsWithin, FunctionsAsWritten):
         exclude_if=lambda whose: whose == "served",
     )
     """Of which edits and controls it is measured whether only the asked change changed: of those that a
-    server of others makes (`served`), of `all`, or of `none`. It takes a tenth of a second for each image."""
-    refused_faults: Distinct[list[FaultOfEdit]] = Field(
-        default=[], max_length=len(OF_EDITS), exclude_if=lambda faults: not faults
+    server of others makes and of runs with a `region` (`served`), of `all`, or of `none`. It takes a tenth of
+    a second for each image."""
+    refused_faults: Distinct[list[Fault]] = Field(
+        default=[], max_length=len(FAULTS), exclude_if=lambda faults: not faults
     )
     """Faults for which an edit or a placebo is dropped, so that no figure has it. Then every image is
     measured, and fails if the scorer does; one of which a fault cannot be told, such as a movement where
-    nothing has an edge, is kept."""
+    nothing has an edge, is kept. `drifted` and `leaked` are told of edits with a `region` alone."""
+    region: RegionOfEdits | None = Field(default=None, exclude_if=lambda region: region is None)
+    """Where edits may change an image, while the rest is kept: its `object`, its `background`, the inside of
+    the `mask` that the dataset has for it, or where the editor looks for the changed `words`; null for
+    everywhere. Object and background are told apart by the dataset's masks, else by the suite's segmenter."""
     judges: Distinct[list[JudgeName]] = Field(
         default=CLIP_ALONE, min_length=1, max_length=3, exclude_if=is_clip_alone
     )

@@ -15,6 +15,7 @@ from counterpose_core.contract.judges import Calibration, JudgesSummary
 from counterpose_core.contract.preservation import PreservationSummary
 from counterpose_core.contract.proofs import OperationProof, Proof
 from counterpose_core.contract.realism import PerplexitySummary, RealismSummary
+from counterpose_core.contract.regions import OF_MASKS
 from counterpose_core.contract.runs import RunSummary
 from counterpose_core.contract.stress_test_figures import (
     ClassSummary,
@@ -116,7 +117,7 @@ class StressTestConfig(ResponseBody):
         wanted = self.request.preservation
         if self.request.refused_faults or wanted == "all":
             return True
-        return wanted == "served" and self.editing.calls_server
+        return wanted == "served" and (self.editing.calls_server or self.request.region in OF_MASKS)
 
     @property
     def groups(self) -> dict[str, str]:

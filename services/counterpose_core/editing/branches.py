@@ -24,6 +24,7 @@ class EditTask:
     """One edited caption for one inverted image: its embedding (L, D) and its edit of the attention.
 
     With ``start`` the edit continues from a fork that an earlier edit at larger sweep values recorded.
+    ``region`` (H, W) is true where the latents may differ from the image's, None for everywhere.
     """
 
     source: int
@@ -31,6 +32,7 @@ class EditTask:
     cross: CrossEdit
     blend_words: BlendWords | None = None
     start: Fork | None = None
+    region: Tensor | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,11 +246,18 @@ class Branches:
         self, branch: _Branch, maps: tuple[Tensor, Tensor] | None, index: int, sources_next: Tensor
     ) -> _Branch:
         task = self._tasks[branch.task]
-        if task.blend_words is None or maps is None:
+        if task.blend_words is not None and maps is not None:
+            branch = self._blended_by_words(branch, task.blend_words, maps, index, sources_next[task.source])
+        if task.region is None:
             return branch
-        heats = torch.stack(
-            [word_heat(maps[0], task.blend_words.source), word_heat(maps[1], task.blend_words.target)]
-        )
+        # The source at the same noise level, as blended latent diffusion (Avrahami et al. 2022, section 4.1).
+        latents = torch.where(task.region, branch.latents, sources_next[task.source])
+        return replace(branch, latents=latents)
+
+    def _blended_by_words(
+        self, branch: _Branch, words: BlendWords, maps: tuple[Tensor, Tensor], index: int, source_next: Tensor
+    ) -> _Branch:
+        heats = torch.stack([word_heat(maps[0], words.source), word_heat(maps[1], words.target)])
         # Summed over the steps so far, as published: the map of a single step covers only part of an object.
         if branch.heats is not None:
             heats = heats + branch.heats
@@ -256,7 +265,7 @@ class Branches:
         # LANCE's released step callback returns the latents unchanged, so its local blend has no effect.
         if index >= self._table.first(START_FRACTION):
             # The target has already advanced by one noise level, so the source's next latents are used.
-            latents = blend(sources_next[task.source], latents, heats)
+            latents = blend(source_next, latents, heats)
         return replace(branch, latents=latents, heats=heats)
 
     def collect(self) -> Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, ImageDraw, ImageOps, UnidentifiedImageError
 
+from counterpose_core.contract.regions import Side
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import FORMATS, LARGEST_PHOTOGRAPH, Pixels, decode_image, stated_sides
 from counterpose_core.images.file_structure import SIGNATURE
@@ -143,6 +144,36 @@ def mask_pixels(matte: Matte, pixels: Pixels) -> Pixels:
         kind = Image.Resampling.BOX if is_soft(matte) else Image.Resampling.NEAREST
         levels = levels.resize((width, height), kind)
     return np.repeat(np.asarray(levels)[:, :, None], 3, axis=2)
+
+
+def editable(data: bytes, edits: Side, size: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Return where (H, W) an edit may change an image.
+
+    Args:
+        data: the stored mask, light inside.
+        edits: the side of it that may change.
+        size: height and width of the image.
+
+    Raises:
+        InvalidRequest: the mask has another size, or nothing is on that side of it.
+        ImageUndecodable: it is no image.
+    """
+    inside = decode_image(data)[:, :, 0] >= INSIDE
+    if inside.shape != size:
+        raise _another_size(inside.shape[1], inside.shape[0], size[1], size[0])
+    if edits == "outside":
+        inside = ~inside
+    if not inside.any():
+        raise InvalidRequest(f"the region is empty: nothing is {edits} the mask; give another mask or side")
+    return inside
+
+
+def middle(inside: npt.NDArray[np.bool_], size: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Return the middle square of a region (H, W) in another size (h, w), as editors crop; the same stays."""
+    if inside.shape == size:
+        return inside
+    fitted = ImageOps.fit(Image.fromarray(_outline(inside)), size[::-1], Image.Resampling.NEAREST)
+    return np.asarray(fitted) >= INSIDE
 
 
 def _outline(inside: npt.NDArray[np.bool_]) -> Matte:

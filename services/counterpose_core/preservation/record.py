@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from counterpose_core.contract.preservation import (
+    FAULTS,
     OF_CONTROLS,
     OF_EDITS,
     Fault,
@@ -16,30 +19,34 @@ from counterpose_core.preservation.change import Change
 from counterpose_core.preservation.difference_map import drawn
 from counterpose_core.preservation.limits import Limits
 from counterpose_core.preservation.scores import LEAST_SIDE, PreservationScores, compared, measure
-from counterpose_core.transforms.arrays import Pixels
+from counterpose_core.transforms.arrays import Mask, Pixels
 
 
-def recorded(source: Pixels, edited: Pixels, *, control: bool) -> tuple[Preservation, Pixels | None]:
+def recorded(
+    source: Pixels, edited: Pixels, *, control: bool, region: Mask | None = None
+) -> tuple[Preservation, Pixels | None]:
     """Measure a pair; return the record, without its map, and the map (h, w, 3).
 
     Args:
         source: the image (H, W, 3), sRGB.
         edited: what an editor made of it, of any size.
-        control: whether nothing was to change. Otherwise the region is estimated, so nothing is called
-            drifted or leaked.
+        control: whether nothing was to change.
+        region: true (H, W) where the edit was to change the source. Without it the region is estimated, so
+            nothing is called drifted or leaked.
 
     Returns:
         The record, and None in the place of a map if a side has fewer than `LEAST_SIDE` pixels.
     """
-    region = np.zeros(source.shape[:2], dtype=np.bool_) if control else None
+    named = OF_EDITS if region is None else FAULTS
+    if control:
+        region, named = np.zeros(source.shape[:2], dtype=np.bool_), OF_CONTROLS
     if min(*source.shape[:2], *edited.shape[:2]) < LEAST_SIDE:
-        return _record(measure(source, edited, region=region), control), None
+        return _record(measure(source, edited, region=region), control, named), None
     pair = compared(source, edited, region=region)
-    return _record(pair.scores, control), drawn(pair)
+    return _record(pair.scores, control, named), drawn(pair)
 
 
-def _record(scores: PreservationScores, control: bool) -> Preservation:
-    named = OF_CONTROLS if control else OF_EDITS
+def _record(scores: PreservationScores, control: bool, named: Sequence[Fault]) -> Preservation:
     moved, drift = scores.registration, scores.drift
     return Preservation(
         control=control,

@@ -14,6 +14,7 @@ from torch import Tensor
 from counterpose_core.blobs import BlobStore, cache_key
 from counterpose_core.contract.editor import EditItem, ReconstructItem
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
+from counterpose_core.contract.regions import EditRegion
 from counterpose_core.editing.inversion.inversion import Inverted
 from counterpose_core.editing.sweep import Fork
 from counterpose_core.types import BlobRef
@@ -82,15 +83,14 @@ class DeviceCache:
 
 @dataclass(frozen=True)
 class CaptionedImage:
-    """An image by its digest, and the caption of its inversion."""
+    """An image by its digest, and the caption of its inversion.
+
+    ``region`` is what an inpainting checkpoint was told of it; None for everywhere, and with any other.
+    """
 
     image: BlobRef
     caption: str
-
-
-def captioned(item: ReconstructItem | EditItem) -> CaptionedImage:
-    """Return the image and the caption of an item."""
-    return CaptionedImage(item.image, item.caption)
+    region: EditRegion | None = None
 
 
 def inversion_part(preset: PromptToPromptPreset) -> dict[str, object]:
@@ -139,7 +139,8 @@ class InversionCache(DeviceCache):
 
 
 def _inputs(image: CaptionedImage, preset: PromptToPromptPreset) -> dict[str, object]:
-    return {"image": image.image, "caption": image.caption, "preset": inversion_part(preset)}
+    bounds = {} if image.region is None else {"region": image.region}
+    return {"image": image.image, "caption": image.caption, "preset": inversion_part(preset), **bounds}
 
 
 class ForkCache(DeviceCache):

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from counterpose_core.blobs import BlobStore
 from counterpose_core.editing.denoiser import Cancellation
 from counterpose_core.errors import ResourceExhausted
 from counterpose_core.types import Cost
 from counterpose_services.batching.batch_size import BatchSizers, is_out_of_memory
+from counterpose_services.editor.caches import CaptionedImage
 from counterpose_services.editor.step_engine.mode import OWN_MODE, Mode
 from counterpose_services.editor.step_engine.step_engine import RequestRunner, StepEngine
 from counterpose_services.editor.step_engine.walk_under_way import Terms
@@ -38,6 +41,8 @@ class EngineCall:
     terms: Terms
     safety: SafetyChecker | None = None
     started: float = field(default_factory=perf_counter)
+    conditions: dict[CaptionedImage, Tensor] = field(default_factory=dict)
+    """What an inpainting checkpoint is told of images, once they were encoded."""
     _runners: list[RequestRunner] = field(default_factory=list)
 
     @property

@@ -33,11 +33,12 @@ from counterpose_core.suite import EditorSuite
 from counterpose_core.types import Cost, Decoder
 from counterpose_services.batching.batch_size import BatchSizers
 from counterpose_services.call_context import CALLER
-from counterpose_services.editor.caches import ForkCache, InversionCache, PreviewedLatents, captioned
+from counterpose_services.editor.caches import ForkCache, InversionCache, PreviewedLatents
 from counterpose_services.editor.call import EngineCall, shortage_named
 from counterpose_services.editor.edit_backend import EditBackend
 from counterpose_services.editor.edits.editing import JointNullTextEdits, edit_items
 from counterpose_services.editor.edits.inversions import Inversions, invert_images
+from counterpose_services.editor.edits.regions import Surroundings, pixel_region
 from counterpose_services.editor.edits.results import (
     ItemLatents,
     ItemResult,
@@ -168,7 +169,7 @@ class EditorEngine(EditBackend):
         """Invert each image and reconstruct it without an edit."""
         with shortage_named():
             call = self._begin(cancelled)
-            images = dict(enumerate(captioned(item) for item in request.items))
+            images = dict(enumerate(self.pipeline.captioned(item) for item in request.items))
             inversions = invert_images(
                 call, self._inversions, PromptToPromptPreset.of(request.preset), images.values()
             )
@@ -202,20 +203,26 @@ class EditorEngine(EditBackend):
             call, prompts = self._begin(cancelled), self.pipeline.prompts
             captions = [item.edited_caption for item in request.items]
             results = refusals(captions, prompts.tokenize, PromptTooLong)
+            results |= refusals(request.items, self._require_region)
             results |= self._previewed_before(request, results)
             items = {index: item for index, item in enumerate(request.items) if index not in results}
             inversions = self._invert(call, request, items)
             results |= self._edit(call, request, items, inversions)
             if request.decoder == "preview":
                 self._keep_previewed(request, results)
-            stored = store_images(call, results, request.decoder, inversions.spent)
+            around = self._surroundings(request, results, inversions)
+            spent = inversions.spent + self.pipeline.flops.decoding(around.decoded, request.decoder)
+            stored = store_images(call, results, request.decoder, spent, around.around)
 
             def edited(index: int, made: StoredImages) -> EditedImage:
                 # Most values of a sweep are not chosen: no row will name their images.
                 self.store.note_made(made.refs, of=request.items[index].image)
                 told = zip(request.values, made.refs, made.safety, strict=True)
+                by = request.preset.confined_by if index in around.refs else None
+                unchanged = around.refs.get(index)
                 variants = [
-                    EditVariant(strength=value, image=ref, safety=safety) for value, ref, safety in told
+                    EditVariant(strength=value, image=ref, safety=safety, confined_by=by, unchanged=unchanged)
+                    for value, ref, safety in told
                 ]
                 return EditedImage(variants=variants, cost=made.cost)
 
@@ -286,18 +293,39 @@ class EditorEngine(EditBackend):
                 item = request.items[index]
                 self._previewed.keep(item, preset, request.values, made.latents)
 
+    def _require_region(self, item: EditItem) -> None:
+        if item.region is not None:
+            pixel_region(self.pipeline, self.store, item.image, item.region)
+
+    def _surroundings(
+        self, request: EditRequest, results: Mapping[int, ItemResult], inversions: Inversions
+    ) -> Surroundings:
+        """Return the images that edits in a region are put into; of what was not edited, there is none."""
+        preset, inverted = PromptToPromptPreset.of(request.preset), dict(inversions.inverted)
+        items = dict[int, EditItem]()
+        for index, item in enumerate(request.items):
+            if item.region is None or not isinstance(results[index], ItemLatents):
+                continue
+            # What was previewed before was inverted before.
+            found = inverted.get(self.pipeline.captioned(item)) or self._inversions.find(
+                self.pipeline.captioned(item), preset
+            )
+            if found is not None:
+                items[index], inverted[self.pipeline.captioned(item)] = item, found
+        return Surroundings.of(self.pipeline, self.store, items, inverted, request.decoder)
+
     def _invert(self, call: EngineCall, request: EditRequest, items: Mapping[int, EditItem]) -> Inversions:
         """Invert the images of items; null-text edits those that are not cached during their inversion."""
         preset = PromptToPromptPreset.of(request.preset)
         joint = JointNullTextEdits(call, request, items) if preset.inversion == "null-text" else None
-        images = [captioned(item) for item in items.values()]
+        images = [self.pipeline.captioned(item) for item in items.values()]
         return invert_images(call, self._inversions, preset, images, joint)
 
     def _edit(
         self, call: EngineCall, request: EditRequest, items: Mapping[int, EditItem], inversions: Inversions
     ) -> dict[int, ItemResult]:
         """Edit the items that were not edited during an inversion; return the results of all."""
-        images = {index: captioned(item) for index, item in items.items()}
+        images = {index: self.pipeline.captioned(item) for index, item in items.items()}
         failed = inversions.failed(images)
         made = {index: edit for index, edit in inversions.edits.items() if index not in failed}
         for index, edit in made.items():

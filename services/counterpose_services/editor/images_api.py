@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,8 +35,10 @@ from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.editing.denoiser import raise_if_cancelled
 from counterpose_core.errors import BackendError, CounterposeError, InvalidRequest, RequestError
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
+from counterpose_core.images.masks import WHITE, editable
 from counterpose_core.suite import EditorSuite
 from counterpose_core.text.edit_instruction import TEMPLATES
+from counterpose_core.transforms.arrays import Mask
 from counterpose_core.types import Cost
 from counterpose_services.batching.outcomes import settle
 from counterpose_services.editor.edit_backend import Cancelled, EditBackend
@@ -64,12 +67,32 @@ class _Question:
 
 
 @dataclass(frozen=True)
+class _Confined:
+    """An image (H, W, 3), and the region (H, W) of it that an edit may change."""
+
+    pixels: Pixels
+    region: Mask
+
+    @property
+    def file(self) -> bytes:
+        """The region as the images API has it: a PNG, transparent where the image may change."""
+        alpha = np.where(self.region, 0, WHITE).astype(np.uint8)
+        buffer = io.BytesIO()
+        Image.fromarray(np.dstack([self.pixels, alpha])).save(buffer, format="PNG")
+        return buffer.getvalue()
+
+
+@dataclass(frozen=True)
 class _Task:
-    """The questions of one item; the answer to the first is its image, and others tell the noise."""
+    """The questions of one item; the answer to the first is its image, and others tell the noise.
+
+    ``source`` is the size of an edit's image, ``confined`` what its answer is put into.
+    """
 
     questions: Sequence[_Question]
     preset: ImagesApiPreset
     source: tuple[int, int] | None = None
+    confined: _Confined | None = None
 
 
 @dataclass(frozen=True)
@@ -118,8 +141,11 @@ class ImagesApi(EditBackend):
             image, served = self._kept_size(task, made)
             ref = self._store.put(encode_raw(image))
             self._store.note_made([ref], of=task.questions[0].image)
+            by = None if task.confined is None else preset.confined_by
             variants = [
-                EditVariant(strength=value, image=ref, safety=self._judged(image), served=served)
+                EditVariant(
+                    strength=value, image=ref, safety=self._judged(image), served=served, confined_by=by
+                )
                 for value in request.values
             ]
             return EditedImage(variants=variants, cost=Cost(seconds=made.seconds))
@@ -171,6 +197,10 @@ class ImagesApi(EditBackend):
         size = _size(pixels)
         wanted = "x".join(map(str, size)) if preset.size == "source" else preset.size
         files = {"image": ("image.png", encode_png(pixels), "image/png")}
+        confined, asked = self._confined(item, pixels), dict[str, object]()
+        if confined is not None and preset.mask:
+            files["mask"] = ("mask.png", confined.file, "image/png")
+            asked["region"] = item.region
         unchanged = prompt == template.instruction(item.caption, item.caption)
         repeats, questions = preset.seeded and self._seed_repeats is None, []
         for number in range(2 if unchanged else 1):
@@ -180,9 +210,17 @@ class ImagesApi(EditBackend):
             sent = int(seed, 16) if preset.seeded else None
             fields = self._fields(preset, prompt, size=wanted, seed=sent)
             form = Form({name: str(value) for name, value in fields.items()}, files)
-            key = self._key(preset, "edits", fields, template=template.texts, image=item.image, number=number)
+            key = self._key(
+                preset, "edits", fields, template=template.texts, image=item.image, number=number, **asked
+            )
             questions.append(_Question("edits", form, key, sent, item.image))
-        return _Task(questions, preset, size)
+        return _Task(questions, preset, size, confined)
+
+    def _confined(self, item: EditItem, pixels: Pixels) -> _Confined | None:
+        if item.region is None:
+            return None
+        size = pixels.shape[0], pixels.shape[1]
+        return _Confined(pixels, editable(self._store.get(item.region.mask), item.region.edits, size))
 
     def _drawing_task(self, preset: ImagesApiPreset, item: GenerateItem) -> _Task:
         if item.token is not None:
@@ -203,8 +241,8 @@ class ImagesApi(EditBackend):
         return fields | {name: value for name, value in told.items() if value is not None}
 
     def _key(self, preset: ImagesApiPreset, verb: str, fields: Mapping[str, Any], **inputs: object) -> str:
-        # Scaling comes after the answer.
-        asked = preset.model_copy(update={"resize": False})
+        # Scaling comes after the answer, and the item has its region.
+        asked = preset.model_copy(update={"resize": False, "region": None})
         return cache_key(server=self._server.url, verb=verb, fields=fields, preset=asked, **inputs)
 
     def _made(self, cancelled: Cancelled, tasks: Sequence[_Task]) -> Sequence[_Made | CounterposeError]:
@@ -244,8 +282,12 @@ class ImagesApi(EditBackend):
             elif other.shape == image.shape:
                 noise.append(psnr_db(image, other))
         drifts = source is not None and size != source
-        if drifts and task.preset.resize and source is not None:
+        put_back = None if task.preset.mask else task.confined
+        resized = drifts and (task.preset.resize or put_back is not None)
+        if resized and source is not None:
             image = np.asarray(Image.fromarray(image).resize(source, Image.Resampling.LANCZOS))
+        if put_back is not None:
+            image = np.where(put_back.region[..., None], image, put_back.pixels)
         served = ServedImage(
             server=self._host,
             model=self._suite.model,
@@ -254,7 +296,7 @@ class ImagesApi(EditBackend):
             answer=digest(drawn.file),
             size=size,
             drift_from=source if drifts else None,
-            resized=drifts and task.preset.resize,
+            resized=resized,
             seconds=drawn.seconds,
             usage=drawn.usage,
             seed_repeats=self._seed_repeats if again else None,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -14,10 +15,13 @@ from torch import Tensor
 
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import Pixels
+from counterpose_core.transforms.arrays import Mask
 from counterpose_core.types import Decoder
 
 if TYPE_CHECKING:
     from diffusers import AutoencoderKL, AutoencoderTiny
+
+T = TypeVar("T")
 
 EXACT_PSNR_DB = 100.0
 """The value for two equal images, whose ratio is infinite."""
@@ -66,17 +70,24 @@ class LatentCodec:
         return self._preview
 
     @torch.no_grad()
-    def encode(self, images: Sequence[Pixels]) -> Tensor:
-        """Encode square images to their mean latents (N, C, h, w), without sampling."""
-        return torch.cat([self._encode(batch) for batch in self._batches(images)])
+    def encode(self, images: Sequence[Pixels], *, blank: Sequence[Mask] = ()) -> Tensor:
+        """Encode square images to their mean latents (N, C, h, w), without sampling.
 
-    def _encode(self, images: Sequence[Pixels]) -> Tensor:
+        What is true in ``blank`` (N, H, W) is grey, as inpainting checkpoints are told what may change.
+        """
+        masks = self._batches(blank) if blank else itertools.repeat(())
+        return torch.cat([self._encode(*each) for each in zip(self._batches(images), masks, strict=False)])
+
+    def _encode(self, images: Sequence[Pixels], blank: Sequence[Mask]) -> Tensor:
         with self._one_batch:
-            return self._encoded(images)
+            return self._encoded(images, blank)
 
-    def _encoded(self, images: Sequence[Pixels]) -> Tensor:
+    def _encoded(self, images: Sequence[Pixels], blank: Sequence[Mask]) -> Tensor:
         stacked = torch.from_numpy(np.stack(images)).to(self._vae.device, self._vae.dtype)
         normed = stacked.permute(0, 3, 1, 2) / 127.5 - 1.0
+        if blank:
+            # Not by levels: none is the middle of 256.
+            normed = normed.masked_fill(torch.from_numpy(np.stack(blank))[:, None].to(normed.device), 0.0)
         mean: Tensor = self._vae.encode(normed).latent_dist.mean
         return mean * self._scale
 
@@ -108,5 +119,5 @@ class LatentCodec:
         decoded: Tensor = preview.decode(latents.to(preview.dtype) / scale).sample
         return decoded
 
-    def _batches(self, images: Sequence[Pixels]) -> list[Sequence[Pixels]]:
+    def _batches(self, images: Sequence[T]) -> list[Sequence[T]]:
         return [images[start : start + self._batch] for start in range(0, len(images), self._batch)]

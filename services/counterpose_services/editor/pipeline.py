@@ -11,19 +11,23 @@ from typing import Any
 from counterpose_core import torchvision_operators  # noqa: F401
 
 # isort: split
+import numpy as np
 import torch
 from diffusers import AutoencoderKL, AutoencoderTiny, UNet2DConditionModel
 from torch import Tensor
 from transformers import CLIPTextModel, CLIPTextModelWithProjection
 
 from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.contract.editor import EditItem, ReconstructItem
 from counterpose_core.editing.noise_schedule import NoiseSchedule
 from counterpose_core.errors import AttentionNotHooked, ModelFormatRefused
 from counterpose_core.suite import EditorSuite
+from counterpose_services.editor.caches import CaptionedImage
 from counterpose_services.editor.latent_codec import LatentCodec
 from counterpose_services.editor.paired_prompts import PairedPromptEncoder
 from counterpose_services.editor.prompts import PromptEncoder
 from counterpose_services.editor.unet.flops import PipelineFlops, pipeline_flops
+from counterpose_services.editor.unet.inpainting import Inpainting
 from counterpose_services.editor.unet.lean_blocks import make_lean
 from counterpose_services.editor.unet.unet_denoiser import UNetDenoiser, schedule_from_config
 from counterpose_services.models.fitting_weights import load_fitting
@@ -60,9 +64,14 @@ class Pipeline:
     device: torch.device
     flops: PipelineFlops
 
+    def captioned(self, item: ReconstructItem | EditItem) -> CaptionedImage:
+        """Return what is inverted for an item: an inpainting checkpoint is told its region."""
+        region = item.region if isinstance(item, EditItem) and self.denoiser.inpainting else None
+        return CaptionedImage(item.image, item.caption, region)
+
 
 def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) -> Pipeline:
-    """Read a folder that `StableDiffusionPipeline` or `StableDiffusionXLPipeline` saved.
+    """Read a folder that diffusers saved of Stable Diffusion or XL, or of an inpainting checkpoint of either.
 
     The UNet computes in ``dtype``; autoencoder, text encoders and latents stay in at least float32. SDXL's
     autoencoder overflows in float16, and bfloat16 has too few digits for 256 levels of a pixel.
@@ -96,15 +105,19 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     preview, preview_identity = _preview_decoder(suite, root, fine_dtype, place)
     # Every block of the autoencoder except the last halves the sides.
     side = suite.resolution // 2 ** (len(vae.config.block_out_channels) - 1)
-    latent_shape, null = (int(unet.config.in_channels), side, side), prompts.encode([""])[0]
+    latent_shape, null = (int(vae.config.latent_channels), side, side), prompts.encode([""])[0]
+    codec = LatentCodec(_placed(vae, place), preview, resolution=suite.resolution, batch=suite.batch)
+    inpainting = None
+    if int(unet.config.in_channels) != latent_shape[0]:
+        inpainting = Inpainting(_whole(codec), null.shape[0])
     return Pipeline(
         identity=ModelIdentity(id=suite.model, revision=folder_revision(folder)),
         preview=preview_identity,
-        denoiser=_denoiser(unet.to(place), suite),
+        denoiser=_denoiser(unet.to(place), suite, inpainting),
         schedule=schedule,
         scheduler_config=config,
         prompts=prompts,
-        codec=LatentCodec(_placed(vae, place), preview, resolution=suite.resolution, batch=suite.batch),
+        codec=codec,
         latent_shape=latent_shape,
         null=torch.zeros_like(null) if is_null_zero(folder) else null,
         device=place,
@@ -144,9 +157,17 @@ def _preview_decoder(
     return preview.to(place), ModelIdentity(id=suite.preview_decoder, revision=folder_revision(folder))
 
 
-def _denoiser(unet: UNet2DConditionModel, suite: EditorSuite) -> UNetDenoiser:
+def _whole(codec: LatentCodec) -> Tensor:
+    """Return the conditions of an image of which all may change."""
+    side = codec.resolution
+    blank = np.zeros((side, side, 3), np.uint8)
+    latents = codec.encode([blank], blank=[np.ones((side, side), np.bool_)])[0]
+    return torch.cat([torch.ones_like(latents[:1]), latents])
+
+
+def _denoiser(unet: UNet2DConditionModel, suite: EditorSuite, inpainting: Inpainting | None) -> UNetDenoiser:
     try:
-        return UNetDenoiser(unet, suite.resolution)
+        return UNetDenoiser(unet, suite.resolution, inpainting)
     except AttentionNotHooked as error:
         config = unet.config
         blocks = [*config.down_block_types, config.mid_block_type, *config.up_block_types]

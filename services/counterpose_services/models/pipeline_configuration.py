@@ -64,7 +64,7 @@ def require_editable(folder: Path, name: str) -> None:
 def _refusal(name: str, what: str) -> ModelFormatRefused:
     return ModelFormatRefused(
         f"the pipeline {name!r} {what}, which the editor does not support; "
-        "use Stable Diffusion 1, 2 or XL (base)"
+        "use Stable Diffusion 1, 2 or XL (base), or their inpainting checkpoints"
     )
 
 
@@ -74,7 +74,8 @@ def _is_refiner(index: _Config, unet: _Config, vae: _Config) -> bool:
 
 def _takes_more_channels(index: _Config, unet: _Config, vae: _Config) -> bool:
     latents = vae.get("latent_channels", 4)
-    return bool(unet.get("in_channels", latents) != latents)
+    # Those of inpainting checkpoints: the mask, and the latents of what stays.
+    return bool(unet.get("in_channels", latents) not in (latents, 2 * latents + 1))
 
 
 def _gives_more_channels(index: _Config, unet: _Config, vae: _Config) -> bool:
@@ -100,7 +101,7 @@ def _shifts_latents(index: _Config, unet: _Config, vae: _Config) -> bool:
 
 _UNKNOWN_TO_THE_EDITOR: tuple[tuple[Callable[[_Config, _Config, _Config], bool], str], ...] = (
     (_is_refiner, "is the refiner of Stable Diffusion XL, with an aesthetic score"),
-    (_takes_more_channels, "has a UNet that takes more than the latents, as for inpainting"),
+    (_takes_more_channels, "has a UNet that takes more than the latents, as for edits by an instruction"),
     (_gives_more_channels, "has a UNet that gives more than the latents, such as their variance"),
     (_adds_other_conditions, "has a UNet that takes other conditions beside the text"),
     (_embeds_classes, "has a UNet that takes classes or noise levels"),

@@ -34,8 +34,10 @@ from counterpose_core.contract.scorer import (
 from counterpose_core.errors import BadBackendOutput, NumericalFailure
 from counterpose_core.images.clip_metrics import cosine, directional_similarity, unit
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png
+from counterpose_core.images.masks import editable, middle
 from counterpose_core.preservation.record import recorded
 from counterpose_core.suite import ScorerSuite
+from counterpose_core.transforms.arrays import Mask
 from counterpose_core.types import Cost
 from counterpose_services.batching.outcomes import settle
 from counterpose_services.models.cached_forward import Arrays, PassResult
@@ -47,7 +49,7 @@ from counterpose_services.scorer.sentence_encoder import SentenceEncoder
 Vector = npt.NDArray[np.float64]
 Vectors: TypeAlias = "dict[str, Outcome[Arrays]]"
 _Pass = Callable[[Sequence[str]], PassResult]
-_Pair = tuple[PreservationItem, Pixels, Pixels]
+_Pair = tuple[PreservationItem, Pixels, Pixels, Mask | None]
 
 
 class ScorerEngine:
@@ -144,11 +146,17 @@ class ScorerEngine:
         return PreservationResponse(outcomes=outcomes, model=self.identity, cost=cost)
 
     def _pair(self, item: PreservationItem) -> _Pair:
-        return item, decode_image(self._store.get(item.original)), decode_image(self._store.get(item.edited))
+        original, edited = (decode_image(self._store.get(ref)) for ref in (item.original, item.edited))
+        source = original if item.unchanged is None else decode_image(self._store.get(item.unchanged))
+        if item.region is None:
+            return item, source, edited, None
+        height, width = original.shape[:2]
+        region = editable(self._store.get(item.region.mask), item.region.edits, (height, width))
+        return item, source, edited, middle(region, (source.shape[0], source.shape[1]))
 
     def _preserved(self, pair: _Pair, _: _Pair) -> Preservation:
-        item, source, edited = pair
-        found, drawn = recorded(source, edited, control=item.control)
+        item, source, edited, region = pair
+        found, drawn = recorded(source, edited, control=item.control, region=region)
         if drawn is None:
             return found
         ref = self._store.put(encode_png(drawn))

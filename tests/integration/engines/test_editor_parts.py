@@ -23,10 +23,10 @@ from counterpose_core.editing.prompt_alignment import align
 from counterpose_core.errors import InvalidRequest, PromptTooLong
 from counterpose_core.types import BlobRef
 from counterpose_miniature.training.tokenizer import build_tokenizer
-from counterpose_services.editor.caches import captioned
+from counterpose_services.editor.caches import CaptionedImage
+from counterpose_services.editor.call import EngineCall
 from counterpose_services.editor.edits.settings import edit_settings, edit_tasks
 from counterpose_services.editor.latent_codec import EXACT_PSNR_DB, LatentCodec, centre_crop, psnr_db
-from counterpose_services.editor.pipeline import Pipeline
 from counterpose_services.editor.prompts import PromptEncoder
 from counterpose_services.editor.unet.unet_denoiser import schedule_from_config
 from evaluation.reference.same_answers import FLOAT32
@@ -179,8 +179,11 @@ def test_an_edit_takes_alignment_weights_and_ends_from_its_preset(released: bool
     settings = {"token_alignment": "released", "weighted_words": "released", "injection_end": "released"}
     preset = PromptToPromptPreset.model_validate(settings if released else {})
     item = EditItem(image=BlobRef("0" * 64), caption="a cat", edited_caption="a cat a dog")
-    pipeline = cast(Pipeline, SimpleNamespace(prompts=prompts))
-    [task] = edit_tasks(pipeline, [item], [captioned(item)], preset)
+    image = CaptionedImage(item.image, item.caption)
+    pipeline = SimpleNamespace(
+        prompts=prompts, denoiser=SimpleNamespace(inpainting=None), captioned=lambda _: image
+    )
+    [task] = edit_tasks(cast(EngineCall, SimpleNamespace(pipeline=pipeline)), [item], [image], preset)
     aligned = align(prompts.tokenize(item.caption), prompts.tokenize(item.edited_caption))
     expected = cross_edit(
         aligned,

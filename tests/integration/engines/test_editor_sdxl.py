@@ -165,7 +165,7 @@ def changed(tmp_path: Path, root: Path, file: str, **fields: object) -> Path:
 
 REFUSED: dict[str, tuple[str, dict[str, object], str]] = {
     "refiner": ("model_index.json", {"requires_aesthetics_score": True}, "is the refiner"),
-    "inpainting": ("unet/config.json", {"in_channels": 9}, "takes more than the latents"),
+    "instructions": ("unet/config.json", {"in_channels": 8}, "takes more than the latents"),
     "image prompt": ("unet/config.json", {"addition_embed_type": "text_image"}, "other conditions"),
     "upscaler": ("unet/config.json", {"num_class_embeds": 1000}, "takes classes"),
     "projection": ("unet/config.json", {"encoder_hid_dim_type": "text_proj"}, "projects what the text"),

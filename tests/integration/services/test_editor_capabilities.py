@@ -58,7 +58,7 @@ async def test_the_editor_s_health_says_what_it_can_do() -> None:
 
 
 def test_prompt_to_prompt_is_what_the_engine_declares() -> None:
-    abilities = {"reconstruct", "captions", "levels", "tokens", "draw", "seeded"}
+    abilities = {"reconstruct", "captions", "mask", "levels", "tokens", "draw", "seeded"}
     assert CAPABILITIES[EditorEngine.kind].abilities == abilities
 
 

@@ -40,6 +40,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "near_duplicates": 0.999,
     "outside_suite": "continue",
     "preservation": "all",
+    "region": "background",
     "refused_faults": ["moved", "ignored"],
     "judges": ["encoder", "clip"],
     "transforms": {"operations": ["rotation", "fog"], "levels": [5, 1], "size": None, "among": "model",

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.perturber import WordSpan
-from counterpose_core.contract.preservation import OF_EDITS, Preservation
+from counterpose_core.contract.preservation import OF_EDITS, OF_REGIONS, Preservation
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.types import ItemKind
@@ -142,7 +142,7 @@ def _scores(result: ItemResult) -> dict[str, float | None]:
     """CLIP's cosines, then p(true class) of every classifier after the edit and before."""
     scores: dict[str, float | None] = {} if result.scores is None else result.scores.model_dump()
     if result.preservation is not None:
-        scores |= _of_preservation(result.preservation)
+        scores |= _of_preservation(result.preservation, bounded=result.region is not None)
     # 1 for yes, 0 for no, None without a vote.
     votes = {"yes": 1.0, "no": 0.0}
     scores |= {f"judge {name}": votes.get(each.verdict) for name, each in result.judgements.items()}
@@ -153,15 +153,18 @@ def _scores(result: ItemResult) -> dict[str, float | None]:
     return scores
 
 
-def _of_preservation(preserved: Preservation) -> dict[str, float | None]:
-    """Every fault, 1 where the image has it, None where it cannot be told, and the measures behind them."""
+def _of_preservation(preserved: Preservation, *, bounded: bool = False) -> dict[str, float | None]:
+    """Every fault, 1 where the image has it, None where it cannot be told, and the measures behind them.
+
+    ``bounded``: whether the edit had a region.
+    """
     moved, inside, outside = preserved.movement, preserved.inside, preserved.outside
     return {
         **{
             f"preservation {fault}": None
             if fault in preserved.unmeasured
             else float(fault in preserved.faults)
-            for fault in OF_EDITS
+            for fault in (*OF_EDITS, *(OF_REGIONS if bounded else ()))
         },
         "preservation shift": None if moved is None else max(map(abs, moved.shift)),
         "preservation scale": None if moved is None else max(abs(axis - 1.0) for axis in moved.scale),

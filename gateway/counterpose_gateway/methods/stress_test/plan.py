@@ -11,6 +11,8 @@ import numpy as np
 from counterpose_core.contract.datasets import Dataset
 from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.interventions import Intervention
+from counterpose_core.contract.preservation import OF_REGIONS
+from counterpose_core.contract.regions import OF_MASKS
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import (
     GateThresholds,
@@ -31,6 +33,7 @@ from counterpose_gateway.methods.stress_test.notes import (
     severity_notes,
 )
 from counterpose_gateway.methods.stress_test.prepared import Prepared, divided, first_items
+from counterpose_gateway.methods.stress_test.regions import confined_preset, with_segmenter
 from counterpose_gateway.methods.stress_test.screen.judges import (
     calibrations_of,
     references_of,
@@ -174,6 +177,7 @@ async def prepare_stress_test(
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
     grouped, grouping = await group_sources(create, chosen, services)
     config = resolve(create, dataset=dataset, suite=suite, policy_words=policy_words)
+    config = with_segmenter(config, grouped, suite.segmenter)
     division = await off_loop(grouped, divided, config, grouped)
     known = {
         "references": await off_loop(grouped, references_of, create.rule, grouped),
@@ -233,9 +237,9 @@ def resolve(
     """
     asked, own = create.transforms, suite.transforms
     operations = None if asked is None else resolved(asked, own, suite.segmenter)
-    _require_measurable(create)
     require_judges(create, suite)
     if operations is not None and not create.edits_captions:
+        _require_measurable(create)
         return StressTestConfig(
             request=create,
             suite=suite.name,
@@ -256,15 +260,18 @@ def resolve(
             f"offers {offered}",
             pointer="/preset",
         )
+    own_region = suite.editor.presets[preset].region
+    # Recorded, so that a follow-up of this run takes the same preset, and its region, under any suite.
+    create = create.model_copy(update={"preset": preset, "region": create.region or own_region})
+    _require_measurable(create)
     _require_edits(preset, suite.editor.presets[preset], create)
     redraw = suite.editor.redraw_preset
     return StressTestConfig(
-        # Recorded, so that a follow-up of this run takes the same preset under any suite.
-        request=create.model_copy(update={"preset": preset}),
+        request=create,
         suite=suite.name,
-        preset=_swept(suite.editor.presets[preset], create),
+        preset=confined_preset(preset, _swept(suite.editor.presets[preset], create), create),
         transforms=operations,
-        redraw=None if redraw is None else _swept(redraw, create),
+        redraw=None if redraw is None else confined_preset("redraw", _swept(redraw, create), create),
         gate=create.thresholds.of_gate(suite.scorer.gate),
         text=create.thresholds.of_text(suite.scorer.text),
         models=_model_names(suite, suite.perturber.model),
@@ -283,6 +290,12 @@ def _require_measurable(create: StressTestCreate) -> None:
     if create.refused_faults and create.preservation == "none":
         raise InvalidRequest(
             "faults are refused, and none is measured; leave preservation out", pointer="/preservation"
+        )
+    if create.region not in OF_MASKS and (untold := sorted({*create.refused_faults} & {*OF_REGIONS})):
+        raise InvalidRequest(
+            f"{untold[0]!r} is told of edits with a region alone; leave it out, or ask for one of masks, "
+            "as 'background' is",
+            pointer="/refused_faults",
         )
     if (create.refused_faults or create.preservation == "all") and not create.edits_captions:
         field = "preservation" if create.preservation == "all" else "refused_faults"

@@ -19,6 +19,7 @@ from counterpose_gateway.methods.stress_test.screen.judges import keep_judged
 from counterpose_gateway.methods.stress_test.screen.lance_r import replace_random_words
 from counterpose_gateway.methods.stress_test.screen.preservation import keep_preserved
 from counterpose_gateway.methods.stress_test.screen.proposals import draw_proposals, write_caption
+from counterpose_gateway.methods.stress_test.screen.regions import bounded
 from counterpose_gateway.methods.stress_test.screen.subject import Subject
 from counterpose_gateway.methods.stress_test.screen.suite_fit import record_fit
 from counterpose_gateway.methods.stress_test.screen.text_filters import drop_refused, keep_edits
@@ -74,6 +75,8 @@ async def _work_through(attempt: OpenItems, config: StressTestConfig) -> None:
     edits += keep(apply_interventions(subject, attempt.of_kind("intervention")))
     edits += keep(apply_instructions(subject, attempt.of_kind("confirmation")))
     edits = keep(drop_refused(subject, edits))
+    subject, parted = await bounded(calls, subject, edits)
+    edits = keep(parted)
     # The control goes first: what a backend finds out about the image for it, every edit starts from.
     control = keep(await reconstruct(calls, subject, attempt.of_kind("reconstruction")))
     control = await record_fit(calls, subject, written.nats_per_token, control)

@@ -26,13 +26,11 @@ def direct_walk(
         table: the noise levels.
         clean: clean latents (B, C, H, W).
         text: the encoded captions (B, L, D).
-        null: the encoded empty prompt (L, D).
+        null: the encoded empty prompt (L, D), or that of each image (B, L, D).
         owners: the owner of each image, who pays for its evaluations.
     """
     trajectory = yield from ddim_inversion_walk(table, clean, text, owners)
-    # One embedding for all steps: fifty equal ones would fill most of the cache.
-    uncond = null.expand(clean.shape[0], 1, *null.shape).clone()
-    return Inverted(trajectory, uncond, no_inner_iterations(trajectory))
+    return Inverted(trajectory, _for_all_steps(null, clean), no_inner_iterations(trajectory))
 
 
 def negative_prompt_walk(
@@ -62,12 +60,16 @@ def virtual_inversion(table: Timetable, clean: Tensor, null: Tensor, noise: Tens
     Args:
         table: the noise levels.
         clean: clean latents (B, C, H, W).
-        null: the encoded empty prompt (L, D).
+        null: the encoded empty prompt (L, D), or that of each image (B, L, D).
         noise: one draw per image, the same at all levels, in the shape of ``clean``.
     """
     path = [
         math.sqrt(level) * clean + math.sqrt(1.0 - level) * noise for level in table.levels[: table.steps]
     ]
     trajectory = torch.stack([*path, clean], dim=1)
-    uncond = null.expand(clean.shape[0], 1, *null.shape).clone()
-    return Inverted(trajectory, uncond, no_inner_iterations(trajectory))
+    return Inverted(trajectory, _for_all_steps(null, clean), no_inner_iterations(trajectory))
+
+
+def _for_all_steps(null: Tensor, clean: Tensor) -> Tensor:
+    # One embedding for all steps: fifty equal ones would fill most of the cache.
+    return null.expand(clean.shape[0], *null.shape[-2:])[:, None].clone()

@@ -13,8 +13,9 @@ from counterpose_core.editing.edit import Edited, run_edit, run_null_text_edit
 from counterpose_core.editing.inversion.inversion import Inverted
 from counterpose_core.editing.sweep import Fork, latest_fork
 from counterpose_services.batching.batch_size import BatchSizer, together_or_alone
-from counterpose_services.editor.caches import CaptionedImage, ForkCache, captioned
+from counterpose_services.editor.caches import CaptionedImage, ForkCache
 from counterpose_services.editor.call import EngineCall
+from counterpose_services.editor.edits.conditions import conditioned
 from counterpose_services.editor.edits.inversion_batch import InvertedBatch, InvertedImage
 from counterpose_services.editor.edits.results import ItemLatents
 from counterpose_services.editor.edits.settings import (
@@ -54,7 +55,7 @@ class JointNullTextEdits:
         """
         pipeline, preset = self.call.pipeline, PromptToPromptPreset.of(self.request.preset)
         table = preset_timetable(pipeline.schedule, preset)
-        chosen = {index: item for index, item in self.items.items() if captioned(item) in images}
+        chosen = {index: item for index, item in self.items.items() if pipeline.captioned(item) in images}
         joint = run_null_text_edit(
             self.call.runner(),
             table,
@@ -62,7 +63,7 @@ class JointNullTextEdits:
             text,
             pipeline.null,
             null_text_settings(preset),
-            edit_tasks(pipeline, list(chosen.values()), images, preset),
+            edit_tasks(self.call, list(chosen.values()), images, preset),
             edit_settings(self.request, table, preset.guidance),
         )
         costs, edited, edits = list(joint.costs), joint.edited, dict[int, ItemLatents]()
@@ -70,7 +71,7 @@ class JointNullTextEdits:
             if finite:
                 edits[index] = ItemLatents(edited.latents[row], edited.costs[row], edited.forks[row])
             else:
-                costs[images.index(captioned(chosen[index]))] += edited.costs[row]
+                costs[images.index(pipeline.captioned(chosen[index]))] += edited.costs[row]
         inverted = [InvertedImage(joint.inverted.select(row), cost) for row, cost in enumerate(costs)]
         return InvertedBatch(inverted, edits)
 
@@ -122,15 +123,15 @@ def _edit(
     pipeline, preset = call.pipeline, PromptToPromptPreset.of(request.preset)
     table = preset_timetable(pipeline.schedule, preset)
     # All edits of an image share its trajectory, which is stacked only once.
-    images = list(dict.fromkeys(captioned(item) for item in items.values()))
+    images = list(dict.fromkeys(pipeline.captioned(item) for item in items.values()))
     starts = [latest_fork(known[index], table, request.values, preset.injection_end) for index in items]
-    tasks = edit_tasks(pipeline, list(items.values()), images, preset)
+    tasks = edit_tasks(call, list(items.values()), images, preset)
     mode, guidance = pipeline.denoiser.guided(preset.guidance)
     return run_edit(
         call.runner(mode),
         table,
         Inverted.concatenate([inverted[image] for image in images]),
-        pipeline.prompts.encode([image.caption for image in images]),
+        conditioned(call, images, pipeline.prompts.encode([image.caption for image in images])),
         [replace(task, start=start) for task, start in zip(tasks, starts, strict=True)],
         edit_settings(request, table, guidance),
     )

@@ -22,6 +22,7 @@ from counterpose_core.editing.noise_schedule import Timetable
 from counterpose_core.types import Cost
 from counterpose_services.editor.caches import CaptionedImage
 from counterpose_services.editor.call import EngineCall
+from counterpose_services.editor.edits.conditions import null_texts
 from counterpose_services.editor.edits.results import ItemLatents
 from counterpose_services.editor.edits.settings import image_noise, null_text_settings, preset_timetable
 from counterpose_services.editor.step_engine.mode import OWN_MODE, Mode
@@ -68,14 +69,14 @@ def invert_batch(
         text: their encoded captions (B, L, D).
         mode: how the network computes.
     """
-    pipeline = call.pipeline
+    pipeline, null = call.pipeline, null_texts(call, images)
     table = preset_timetable(pipeline.schedule, preset)
     if preset.inversion == "virtual":
         noise = image_noise(preset, [image.image for image in images], pipeline.latent_shape)
-        inverted = virtual_inversion(table, latents, pipeline.null, noise.to(latents))
+        inverted = virtual_inversion(table, latents, null, noise.to(latents))
         return _split(inverted, [Cost()] * len(images))
     runner, owners = call.runner(mode), range(len(images))
-    inverted = runner.run(_walk(table, preset, latents, text, pipeline.null, owners))
+    inverted = runner.run(_walk(table, preset, latents, text, null, owners))
     return _split(inverted, [runner.cost(owner) for owner in owners])
 
 

@@ -16,6 +16,7 @@ from counterpose_core.images.codecs import Pixels, decode_image
 from counterpose_core.types import Cost, Inversion
 from counterpose_services.editor.caches import CaptionedImage, InversionCache
 from counterpose_services.editor.call import EngineCall
+from counterpose_services.editor.edits.conditions import conditioned
 from counterpose_services.editor.edits.editing import JointNullTextEdits
 from counterpose_services.editor.edits.inversion_batch import (
     InvertedBatch,
@@ -71,7 +72,7 @@ class _Inverter:
         """Invert a batch by a method; finite inversions are cached before the next batch begins."""
         pipeline = self.call.pipeline
         latents = pipeline.codec.encode([self.pixels[image] for image in images])
-        text = pipeline.prompts.encode([image.caption for image in images])
+        text = conditioned(self.call, images, pipeline.prompts.encode([image.caption for image in images]))
         batch = method(images, latents, text)
         batch = retry_in_float32(self.call, self.preset, batch, images, latents, text)
         for image, inverted in zip(images, batch.images, strict=True):
@@ -124,6 +125,12 @@ def invert_images(
 
 
 def _refuse_unused_embeddings(pipeline: Pipeline, preset: PromptToPromptPreset) -> None:
+    if pipeline.denoiser.inpainting is not None and preset.inversion == "null-text":
+        # Its conditions are a part of the text that would be optimised.
+        raise InvalidRequest(
+            "preset.inversion 'null-text' optimises the text, but the loaded UNet inpaints and is told the "
+            "region with it; use 'direct', 'negative-prompt' or 'virtual'"
+        )
     if pipeline.denoiser.takes_guidance and preset.inversion in UNCONDITIONAL:
         # Its guidance does not mix two predictions, so an unconditional embedding would have no effect.
         raise InvalidRequest(

@@ -108,7 +108,11 @@ def require_finite(results: Mapping[int, ItemResult], precision: str) -> dict[in
 
 
 def store_images(
-    call: EngineCall, results: Mapping[int, ItemResult], decoder: Decoder, spent: Cost
+    call: EngineCall,
+    results: Mapping[int, ItemResult],
+    decoder: Decoder,
+    spent: Cost,
+    finish: Callable[[int, Pixels], Pixels] = lambda _, image: image,
 ) -> Stored:
     """Decode the latents of all items in batches that fit, and store the images.
 
@@ -117,6 +121,7 @@ def store_images(
         results: the result of every item of the request, by its position.
         decoder: which autoencoder decodes.
         spent: the cost of the call so far apart from evaluations; decoding is added to it.
+        finish: makes of an item's decoded image the one that is stored.
     """
     results = require_finite(results, call.pipeline.denoiser.precision)
     decoded, too_large = _decode(call, results, decoder)
@@ -127,9 +132,9 @@ def store_images(
     for index in range(len(results)):
         result = out_of_memory(index) if index in too_large else results[index]
         if isinstance(result, ItemLatents):
-            refs = [call.store.put(encode_raw(image)) for image in decoded[index]]
+            images = [finish(index, image) for image in decoded[index]]
+            refs = [call.store.put(encode_raw(image)) for image in images]
             cost = flops.evaluation.priced(result.cost + flops.decoding(len(refs), decoder))
-            images = decoded[index]
             safety = [None] * len(images) if call.safety is None else call.safety.judge(images)
             items.append(StoredImages(refs, with_share_of_time(cost, whole, len(results)), safety))
         else:

@@ -21,8 +21,10 @@ from counterpose_core.editing.solvers import solver as solvers
 from counterpose_core.editing.solvers.solver import Consistent, DPMSolver2M
 from counterpose_core.editing.sweep import fork_steps
 from counterpose_core.types import BlobRef, Solver
-from counterpose_services.editor.caches import CaptionedImage, captioned
-from counterpose_services.editor.pipeline import Pipeline
+from counterpose_services.editor.caches import CaptionedImage
+from counterpose_services.editor.call import EngineCall
+from counterpose_services.editor.edits.conditions import conditioned
+from counterpose_services.editor.edits.regions import latent_region
 
 SOLVERS: Mapping[Solver, solvers.Solver] = MappingProxyType(
     {"ddim": solvers.DDIM(), "dpm-solver++": DPMSolver2M(), "consistent": Consistent()}
@@ -82,7 +84,7 @@ def edit_settings(request: EditRequest, table: Timetable, guidance: float) -> Ed
 
 
 def edit_tasks(
-    pipeline: Pipeline,
+    call: EngineCall,
     items: Sequence[EditItem],
     images: Sequence[CaptionedImage],
     preset: PromptToPromptPreset,
@@ -90,16 +92,17 @@ def edit_tasks(
     """Encode the edited captions of items and align them with the captions of their images.
 
     Args:
-        pipeline: its tokenizer and text encoder.
+        call: the pipeline, and the store with the masks of regions.
         items: the edits, one task each.
         images: the inverted images of the call, to which the tasks refer by place.
         preset: how tokens are aligned, which words are weighted and how much, and whether edits are blended
             into their image locally.
     """
-    prompts = pipeline.prompts
-    texts = prompts.encode([item.edited_caption for item in items]) if items else ()
+    pipeline, prompts = call.pipeline, call.pipeline.prompts
+    own = [pipeline.captioned(item) for item in items]
+    texts = conditioned(call, own, prompts.encode([item.edited_caption for item in items])) if items else ()
     tasks = []
-    for item, text in zip(items, texts, strict=True):
+    for item, image, text in zip(items, own, texts, strict=True):
         aligned = align(prompts.tokenize(item.caption), prompts.tokenize(item.edited_caption))
         cross = cross_edit(
             aligned,
@@ -109,5 +112,7 @@ def edit_tasks(
             weighted=preset.weighted_words,
         ).to(text)
         words = BlendWords.of(aligned, prompts.length) if preset.local_blend else None
-        tasks.append(EditTask(images.index(captioned(item)), text, cross, words))
+        bounds = item.region
+        region = None if bounds is None else latent_region(pipeline, call.store, item.image, bounds)
+        tasks.append(EditTask(images.index(image), text, cross, words, region=region))
     return tasks

@@ -99,7 +99,9 @@ def _meta_copy(kind: type[Any], config: str) -> Any:
 @lru_cache(maxsize=KEPT)
 def _evaluation_flops(config: str, latents: tuple[int, int, int], text: tuple[int, int]) -> EvaluationFlops:
     unet = _meta_copy(UNet2DConditionModel, config)
-    sample, time = torch.empty(1, *latents, device="meta"), torch.zeros(1, device="meta")
+    # An inpainting checkpoint takes more channels than the latents have.
+    sample = torch.empty(1, int(unet.config.in_channels), *latents[1:], device="meta")
+    time = torch.zeros(1, device="meta")
     embedding = torch.empty(1, *text, device="meta", requires_grad=True)
     # The count does not depend on the sizes that the network is told.
     conditions = AddedConditions.of(unet.config, side=0)

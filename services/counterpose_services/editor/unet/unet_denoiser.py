@@ -22,6 +22,7 @@ from counterpose_core.types import TimestepSpacing
 from counterpose_services.editor.step_engine.mode import OWN_MODE, Mode
 from counterpose_services.editor.unet.added_conditions import AddedConditions
 from counterpose_services.editor.unet.attention_processors import attach
+from counterpose_services.editor.unet.inpainting import Inpainting
 from counterpose_services.editor.unet.schedulers import LEVEL_TOLERANCE, own_scheduler
 
 if TYPE_CHECKING:
@@ -37,10 +38,13 @@ class UNetDenoiser:
     """A UNet with frozen weights; it computes in its own precision and returns that of the latents.
 
     ``side`` is the side of the images in pixels, which Stable Diffusion XL is told; by default, the one that
-    the UNet was trained for.
+    the UNet was trained for. ``inpainting`` says what an inpainting checkpoint takes beside the latents.
     """
 
-    def __init__(self, unet: UNet2DConditionModel, side: int | None = None) -> None:
+    def __init__(
+        self, unet: UNet2DConditionModel, side: int | None = None, inpainting: Inpainting | None = None
+    ) -> None:
+        self.inpainting = inpainting
         self._unet = unet.eval().requires_grad_(requires_grad=False)
         self._seat = attach(unet)
         self._width: int | None = unet.config.time_cond_proj_dim
@@ -107,11 +111,15 @@ class UNetDenoiser:
     ) -> Tensor:
         """Predict for latents (B, C, H, W) at timestep (B,) given text (B, L, D).
 
-        Stable Diffusion XL takes text (B, L + 1, D) whose last row has the pooled embedding.
+        Stable Diffusion XL takes text (B, L + 1, D) whose last row has the pooled embedding; at the end of an
+        inpainting checkpoint's may be its conditions.
         """
-        dtype = self._unet.dtype
+        dtype, given = self._unet.dtype, latents
+        if self.inpainting is not None:
+            text, beside = self.inpainting.split(text)
+            given = torch.cat([latents, beside.to(latents)], dim=1)
         words, added = (text.to(dtype), None) if self._added is None else self._added.split(text.to(dtype))
-        inputs = latents.to(dtype), timestep, words
+        inputs = given.to(dtype), timestep, words
         network: Callable[..., tuple[Tensor]] = self._unet
         if self._compiled is not None and control is None and self._is_plain(text):
             network = self._compiled

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -261,6 +262,26 @@ def test_local_blend_leaves_the_rest_of_the_image_unchanged() -> None:
     outside = torch.ones(4, 4, dtype=torch.bool)
     outside[:2, :2] = outside[2:, 2:] = False
     assert torch.equal(result[:, outside], CLEAN[0][:, outside])
+
+
+@pytest.mark.paper("LANCE-X-wrong-region")
+def test_outside_its_region_an_edit_is_its_image_at_every_sweep_value() -> None:
+    region = torch.zeros(4, 4, dtype=torch.bool)
+    region[:2, 1:] = True
+    bounded = replace(three_tasks()[1], region=region)
+    result, whole = run([bounded, three_tasks()[1]], direct()).latents
+    assert torch.equal(result[..., ~region], CLEAN[1][..., ~region].expand_as(result[..., ~region]))
+    assert not torch.allclose(result[..., region], CLEAN[1][..., region], atol=1e-3)
+    # The other edit of the batch may change everything.
+    assert not torch.allclose(whole[..., ~region], CLEAN[1][..., ~region], atol=1e-3)
+
+
+def test_a_region_is_kept_at_every_step_and_not_only_at_the_end() -> None:
+    region = torch.zeros(4, 4, dtype=torch.bool)
+    region[0, 0] = True
+    bounded, whole = (run([replace(three_tasks()[0], region=each)], direct()) for each in (region, None))
+    # What lies around it guides what comes inside.
+    assert not torch.allclose(bounded.latents[..., region], whole.latents[..., region], atol=1e-6)
 
 
 def test_blended_and_plain_edits_share_a_batch() -> None:

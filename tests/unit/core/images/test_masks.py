@@ -10,7 +10,14 @@ from PIL import Image, ImageDraw
 
 from counterpose_core.errors import InvalidRequest, UnsupportedMedia
 from counterpose_core.images.codecs import LARGEST_PHOTOGRAPH, decode_image, encode_raw
-from counterpose_core.images.masks import alpha_mask, file_mask, is_soft, mask_pixels, outline_mask
+from counterpose_core.images.masks import (
+    alpha_mask,
+    editable,
+    file_mask,
+    is_soft,
+    mask_pixels,
+    outline_mask,
+)
 
 SIZE = (40, 24)
 
@@ -204,3 +211,16 @@ def test_an_outline_above_the_stored_size_stays_one() -> None:
     # The halves of its edge are grey.
     mask.paste(255, (0, 0, 2501, 4000))
     assert not is_soft(file_mask(file(mask, compress_level=1), photograph))
+
+
+def test_a_region_is_one_side_of_its_mask() -> None:
+    mask = file(corner())
+    assert np.array_equal(editable(mask, "inside", SIZE[::-1]), EXPECTED > 0)
+    assert np.array_equal(editable(mask, "outside", SIZE[::-1]), EXPECTED == 0)
+
+
+def test_a_region_of_another_size_or_of_nothing_is_refused_by_name() -> None:
+    with pytest.raises(InvalidRequest, match="the mask has 40 x 24 pixels, but its image 20 x 24"):
+        editable(file(corner()), "inside", (24, 20))
+    with pytest.raises(InvalidRequest, match="nothing is outside the mask"):
+        editable(file(Image.new("RGB", SIZE, "white")), "outside", SIZE[::-1])

@@ -80,3 +80,12 @@ def test_a_movement_cannot_be_told_of_an_image_without_an_edge() -> None:
     assert recorded(textured(1), edited(), control=False)[0].unmeasured == []
     # A visible change was asked for, and there is none: that is told, not missing.
     assert recorded(flat, flat, control=False)[0].faults == ["ignored"]
+
+
+def test_of_an_edit_whose_region_was_given_what_leaks_out_of_it_is_a_fault() -> None:
+    other = box(SIZE, slice(60, 90), slice(5, 35))
+    right, _ = recorded(textured(1), edited(), control=False, region=REGION)
+    wrong, _ = recorded(textured(1), edited(), control=False, region=other)
+    assert right.faults == []
+    assert right.region_share == pytest.approx(REGION.mean(), abs=0.01)
+    assert wrong.faults == ["leaked", "ignored"]

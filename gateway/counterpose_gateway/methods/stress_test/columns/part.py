@@ -43,6 +43,9 @@ TABLES = {
 }  # fmt: skip
 """Kind of column → the table that has its strings; places are missing from few columns alone."""
 
+WITH_REGION = 1 << 2 * len(FAULTS)
+"""Of the column of faults: set where an edit's region was known."""
+
 _VECTORS = ("image", "source", "removed", "added")
 _NOTHING: Mapping[str, Any] = {}
 _JUDGES, _BASE = get_args(JudgeName), len(VERDICTS) + 1
@@ -136,7 +139,7 @@ class _GrowingPart:
             "clip": self._names["clip"].add(models.get(CLIP, "")),
             "tried": len(result.get("strengths_tried", ())),
             "outside": _outside(result.get("suite_fit") if kept else None),
-            "faults": _faults(result.get("preservation") if kept else None),
+            "faults": _faults(result.get("preservation") if kept else None, result.get("region")),
             "unrepeated": (result.get("served") or _NOTHING).get("seed_repeats") is False,
             "verdicts": _verdicts(result.get("judgements")),
         }
@@ -227,13 +230,16 @@ def _outside(fit: Mapping[str, Any] | None) -> int:
     return NONE if fit is None else sum(1 << MEASURES.index(name) for name in fit["outside"])
 
 
-def _faults(record: Mapping[str, Any] | None) -> int:
-    """The faults of an image, a bit each, above them those that cannot be told; `NONE` without a record."""
+def _faults(record: Mapping[str, Any] | None, region: object) -> int:
+    """The faults of an image, a bit each, above them those that cannot be told; `NONE` without a record.
+
+    `WITH_REGION` is set besides where the image had a region.
+    """
     if record is None:
         return NONE
     bits = [FAULTS.index(name) for name in record["faults"]]
     bits += [len(FAULTS) + FAULTS.index(name) for name in record["unmeasured"]]
-    return sum(1 << bit for bit in bits)
+    return sum(1 << bit for bit in bits) | (WITH_REGION if region else 0)
 
 
 def _verdicts(judgements: Mapping[str, Any] | None) -> int:
@@ -264,7 +270,9 @@ def _answer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Answer:
 
 
 def _json(document: Mapping[str, Any] | None) -> str | None:
-    return None if document is None else json.dumps(document, sort_keys=True)
+    # Without masks: each image has its own, and no figure asks for it.
+    asked = {name: value for name, value in (document or _NOTHING).items() if name != "mask"}
+    return json.dumps(asked, sort_keys=True) if asked else None
 
 
 def _runs(spans: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:

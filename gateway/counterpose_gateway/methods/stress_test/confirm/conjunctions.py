@@ -239,6 +239,7 @@ def _items_of(
                 conjunction=ConjunctionPart(conditions=named, shows=part),
                 classifiers=list(each.classifiers),
                 draw=meeting.draw,
+                mask=source.mask,
             )
             items.append(
                 PlannedItem(

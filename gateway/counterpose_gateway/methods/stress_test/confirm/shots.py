@@ -41,6 +41,7 @@ class Shot:
             wording=self.showing.wording,
             classifiers=list(self.wanted.classifiers),
             draw=self.showing.draw,
+            mask=self.showing.source.mask,
         )
 
 
@@ -93,7 +94,7 @@ class _Keys:
 
 def _item(keys: _Keys, showing: Showing, shot: Shot | None, ordinal: int) -> PlannedItem:
     source, change = showing.source, None if shot is None else shot.wanted.change
-    asked = Instruction(draw=showing.draw) if shot is None else shot.instruction
+    asked = Instruction(draw=showing.draw, mask=source.mask) if shot is None else shot.instruction
     drawn = {} if showing.draw is None else {"draw": showing.draw, "redraw": keys.redraw}
     return PlannedItem(
         item_key=cache_key(

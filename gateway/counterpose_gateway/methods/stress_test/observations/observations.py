@@ -30,7 +30,7 @@ class Observation:
 
     ``removed`` and ``added`` are the changed words as written in their captions. ``unit`` is the group of its
     source, or the source where it stands alone: what estimates and tests count. ``drawn`` is the image of a
-    draw that no seed tells from others.
+    draw that no seed tells from others, ``mask`` its source's own, of a run that has a region.
     """
 
     id: str
@@ -51,6 +51,7 @@ class Observation:
     instruction: Instruction | None
     unit: str
     drawn: str = ""
+    mask: str | None = None
 
     @property
     def done(self) -> bool:

@@ -29,6 +29,7 @@ _PASSED = {
     "subjective": "no added word is a judgement that no image can show",
     "similarity": "the edit differs from what it replaces",
     "duplicate": "no other edit of the image is the same",
+    "region": "a mask of the image bounds the region",
     "direction": "the image changed in the same direction as the caption",
     "image-image": "the image stays close to the original",
     "image-text": "both images fit their captions",

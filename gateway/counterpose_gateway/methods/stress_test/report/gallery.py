@@ -213,6 +213,9 @@ def _figures(result: ItemResult) -> list[tuple[str, str, str]]:
         (f"judge {name}", each.verdict, each.detail or "what this judge says of the edit")
         for name, each in result.judgements.items()
     ]
+    if result.region is not None:
+        kept = f"the rest was kept by {result.region.by or 'the editor'}"
+        figures.append(("region", f"{result.region.edits} the mask", f"where it was to change; {kept}"))
     if result.strength is not None and (result.preset is None or result.preset.capabilities.levels):
         figures.append(("strength", f"{result.strength:g}", "the one that was chosen of those tried"))
     return figures

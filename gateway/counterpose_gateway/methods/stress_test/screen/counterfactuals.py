@@ -15,6 +15,7 @@ from counterpose_core.types import Decoder
 from counterpose_gateway.methods.stress_test.screen.edits import Draft, Sweep, Variant, edit
 from counterpose_gateway.methods.stress_test.screen.gate import judge, score
 from counterpose_gateway.methods.stress_test.screen.judges import is_judged, with_clip
+from counterpose_gateway.methods.stress_test.screen.regions import confined
 from counterpose_gateway.methods.stress_test.screen.subject import Subject
 from counterpose_gateway.methods.stress_test.screen.text_filters import KeptEdit
 from counterpose_gateway.runs.calls import Calls, own_cost, together
@@ -76,6 +77,7 @@ def _result(subject: Subject, sweep: Sweep, chosen: Variant) -> ItemResult:
         text=sweep.kept.text,
         preset=subject.config.editing,
         served=chosen.served,
+        region=confined(subject, chosen.confined_by, chosen.unchanged),
         cost=own_cost(sweep.cost),
     )
 

@@ -14,11 +14,13 @@ from counterpose_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
+from counterpose_core.contract.regions import ConfinedBy
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.scorer import EditScores
 from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.errors import BadBackendOutput
 from counterpose_core.types import Cost, Decoder
+from counterpose_gateway.methods.stress_test.screen.regions import confined
 from counterpose_gateway.methods.stress_test.screen.subject import Subject
 from counterpose_gateway.methods.stress_test.screen.text_filters import KeptEdit
 from counterpose_gateway.records.items import LeasedItem
@@ -51,7 +53,8 @@ class Variant:
     """The image of an edit at one strength, and its scores once measured.
 
     ``preview_scores`` are those of its small image, where that was decoded in full after the choice;
-    ``served`` says how a server made the image.
+    ``served`` says how a server made the image, ``confined_by`` what kept the rest of it, and
+    ``unchanged`` is the image that this is told by.
     """
 
     strength: float
@@ -59,6 +62,8 @@ class Variant:
     scores: EditScores | None = None
     preview_scores: EditScores | None = None
     served: ServedImage | None = None
+    confined_by: ConfinedBy | None = None
+    unchanged: str | None = None
 
     @property
     def compared(self) -> EditScores | None:
@@ -107,7 +112,7 @@ async def _reconstructed(calls: Calls, subject: Subject) -> ItemResult | None:
 async def _edited_to_itself(calls: Calls, subject: Subject) -> ItemResult | None:
     preset, caption = subject.config.editing, subject.caption
     strength = preset.sweep[:1]
-    asked = [EditItem(image=subject.image, caption=caption, edited_caption=caption)]
+    asked = [_item(subject, caption)]
     request = EditRequest(items=asked, preset=preset, strength=strength)
     made = (await calls.ask("editor", calls.services.editor.edit, request))[0].unwrap()
     cost = own_cost(made.cost)
@@ -118,9 +123,15 @@ async def _edited_to_itself(calls: Calls, subject: Subject) -> ItemResult | None
             strength=variant.strength,
             preset=preset,
             served=variant.served,
+            region=confined(subject, variant.confined_by, variant.unchanged),
             cost=cost,
         )
     return None
+
+
+def _item(subject: Subject, edited_caption: str) -> EditItem:
+    image, caption = subject.image, subject.caption
+    return EditItem(image=image, caption=caption, edited_caption=edited_caption, region=subject.region)
 
 
 async def edit(
@@ -151,7 +162,7 @@ async def _edit_chunk(
     decoder: Decoder,
 ) -> list[Sweep]:
     captions = [sweep.kept.proposal.edited_caption for sweep in sweeps]
-    items = [EditItem(image=subject.image, caption=subject.caption, edited_caption=text) for text in captions]
+    items = [_item(subject, text) for text in captions]
     preset, edited_sweeps = subject.config.editing, list[Sweep]()
     with drops.on_error([sweep.kept.item for sweep in sweeps]):
         request = EditRequest(items=items, preset=preset, strength=values, decoder=decoder)
@@ -181,7 +192,7 @@ def _checked_variants(edited: EditedImage, asked: Sequence[float]) -> list[Varia
         raise BadBackendOutput(f"the editor returned the sweep {answered} instead of {list(asked)}")
     # Of a sweep, the values whose images are flagged are no choice.
     return [
-        Variant(value, made.image, served=made.served)
+        Variant(value, made.image, served=made.served, confined_by=made.confined_by, unchanged=made.unchanged)
         for value, made in zip(asked, edited.variants, strict=True)
         if flagged(made.safety) is None
     ]

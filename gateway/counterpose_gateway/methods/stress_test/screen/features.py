@@ -19,6 +19,7 @@ from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedTextsRequest
 from counterpose_core.errors import CounterposeError, LeaseLost
 from counterpose_core.images.clip_metrics import unit
+from counterpose_gateway.methods.stress_test.regions import is_confirming
 from counterpose_gateway.methods.stress_test.screen.edits import Draft
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls, repeated, together
@@ -37,7 +38,7 @@ async def record_features(calls: Calls, source: LeasedItem, drafts: Sequence[Dra
 
     Drafts of a confirmation stay as they are: no figure of the summary needs their features.
     """
-    if all(draft.item.instruction is not None for draft in drafts):
+    if all(is_confirming(draft.item) for draft in drafts):
         return list(drafts)
     scorer, results = calls.services.scorer, [draft.result for draft in drafts]
 

@@ -12,6 +12,7 @@ from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from counterpose_core.stress_test.item_counts import CONTROLS, edits_per_source
 from counterpose_core.types import EDIT_TYPES, EditType, ItemKind
+from counterpose_gateway.methods.stress_test.regions import told_mask
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.source_table import SourceTable, TableSource
 from counterpose_gateway.runs.seeds import derive_seed
@@ -71,6 +72,7 @@ def _item(
         edit_type=edit_type,
         slot=slot,
         caption=source.caption,
+        instruction=told_mask(config, source),
     )
 
 
@@ -94,6 +96,7 @@ def plan_captions(
             source_image=source.image,
             label=source.label,
             caption=source.caption,
+            instruction=told_mask(config, source),
         )
 
 

@@ -77,13 +77,20 @@ async def _recorded(calls: Calls, subject: Subject, drafts: Sequence[Draft], dro
 
 
 async def _measured(calls: Calls, subject: Subject, drafts: Sequence[Draft]) -> list[Outcome[Preservation]]:
-    request = PreservationRequest(
-        items=[
-            PreservationItem(original=subject.image, edited=draft.image, control=_is_control(draft))
-            for draft in drafts
-        ]
-    )
+    request = PreservationRequest(items=[_asked(subject, draft) for draft in drafts])
     return await calls.ask("scorer", calls.services.scorer.preservation, request)
+
+
+def _asked(subject: Subject, draft: Draft) -> PreservationItem:
+    control, region = _is_control(draft), draft.result.region
+    bounded = region is not None and not control
+    return PreservationItem(
+        original=subject.image,
+        edited=draft.image,
+        control=control,
+        region=subject.region if bounded else None,
+        unchanged=region.unchanged if region is not None and bounded else None,
+    )
 
 
 def _is_control(draft: Draft) -> bool:

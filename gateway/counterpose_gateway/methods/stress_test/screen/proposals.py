@@ -13,6 +13,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BadBackendOutput
 from counterpose_core.text.caption_diff import Difference, Span, difference
 from counterpose_core.types import EditType
+from counterpose_gateway.methods.stress_test.regions import is_confirming
 from counterpose_gateway.methods.stress_test.screen.items import slots_per_type
 from counterpose_gateway.methods.stress_test.screen.subject import Subject
 from counterpose_gateway.records.items import LeasedItem
@@ -120,7 +121,7 @@ async def draw_proposals(
     if not items:
         return drawn, drops
     slots = _planned_slots(subject.config, subject.source.item_group)
-    if all(item.instruction is not None for item in items):
+    if all(map(is_confirming, items)):
         # A confirmation proposes no edits: it has one placebo for each place, a draw's in a slot of its own.
         slots = [Slot(None, item.slot, PLACEBO_VARIANTS) for item in items]
     request = PerturbRequest(items=[_ask(slot, subject) for slot in slots])

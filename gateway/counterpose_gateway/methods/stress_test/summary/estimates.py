@@ -15,6 +15,7 @@ from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.screen.judges import JUDGED_AS
 from counterpose_gateway.methods.stress_test.screen.preservation import PRESERVATION
+from counterpose_gateway.methods.stress_test.screen.regions import NO_REGION
 from counterpose_gateway.methods.stress_test.summary.evidence import Shots
 from counterpose_gateway.steps.estimator import Estimator
 from counterpose_gateway.summaries.columns import NONE
@@ -26,6 +27,7 @@ FILTERS: dict[str, str] = {
     "subjective": "subjective",
     "edit-too-similar": "similarity",
     "duplicate-edit": "duplicate",
+    NO_REGION: "region",
     **{reason: reason.removeprefix("gate-") for reason in GATE_REASONS},
     "objectionable": "objectionable",
     **JUDGED_AS,
@@ -35,7 +37,11 @@ FILTERS: dict[str, str] = {
 
 INTERVENTION_FILTERS: dict[str, str] = {
     "not-applicable": "applicable",
-    **{reason: name for reason, name in FILTERS.items() if reason.startswith(("label", "gate", "obj"))},
+    **{
+        reason: name
+        for reason, name in FILTERS.items()
+        if reason.startswith(("label", "gate", "obj", NO_REGION))
+    },
 }
 """The same for an intervention, whose words no other filter judges."""
 

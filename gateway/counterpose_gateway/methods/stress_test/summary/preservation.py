@@ -12,6 +12,7 @@ from counterpose_core.contract.preservation import (
     OF_CONTROLS,
     OF_EDITS,
     OF_MOVEMENT,
+    OF_REGIONS,
     AnswersLost,
     Fault,
     PreservationRow,
@@ -21,6 +22,7 @@ from counterpose_core.statistics.coded import Flags, Ints
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.columns.columns import total
+from counterpose_gateway.methods.stress_test.columns.part import WITH_REGION
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.summaries.columns import NONE
 
@@ -56,7 +58,7 @@ def _answers_lost(columns: ItemColumns, edits: Flags, estimator: LanceEstimator)
     """Hold edits that moved against those without a fault; of either there must be some with an answer."""
     movement = sum(1 << FAULTS.index(fault) for fault in OF_MOVEMENT)
     # Of an image in "right", every fault can be told.
-    groups = {"moved": columns.faults & movement > 0, "right": columns.faults == 0}
+    groups = {"moved": columns.faults & movement > 0, "right": columns.faults & ~WITH_REGION == 0}
     lost = {}
     for name, answers in columns.answers.items():
         right_before = edits & answers.known & (answers.rank_before == 1)
@@ -81,6 +83,8 @@ def _row(
 ) -> PreservationRow:
     measured = np.flatnonzero(images & (columns.faults != NONE))
     bits, units = columns.faults[measured], columns.unit[measured]
+    if name != "control" and len(bits) and bool((bits & WITH_REGION).all()):
+        faults = (*faults, *OF_REGIONS)
     has = {fault: _bit(bits, FAULTS.index(fault)) for fault in faults}
     told = {fault: ~_bit(bits, len(FAULTS) + FAULTS.index(fault)) for fault in faults}
     faulty = np.any(list(has.values()), axis=0)

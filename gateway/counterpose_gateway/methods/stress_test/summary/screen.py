@@ -130,4 +130,5 @@ def _captioned(item: RecordedItem, groups: Mapping[str, str]) -> Observation:
         before={},
         instruction=None,
         unit=groups.get(item.item_group, item.item_group),
+        mask=(item.instruction or {}).get("mask"),
     )

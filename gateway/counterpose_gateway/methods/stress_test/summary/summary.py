@@ -13,6 +13,7 @@ from counterpose_core.contract.confirmation import ConfirmationSummary
 from counterpose_core.contract.findings import Finding
 from counterpose_core.contract.groups import GroupingSummary
 from counterpose_core.contract.judges import Rule
+from counterpose_core.contract.regions import OF_MASKS
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import (
     EditTypeSummary,
@@ -28,6 +29,7 @@ from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns
 from counterpose_gateway.methods.stress_test.columns.columns import total
 from counterpose_gateway.methods.stress_test.screen.judges import JUDGED_AS
 from counterpose_gateway.methods.stress_test.screen.preservation import PRESERVATION
+from counterpose_gateway.methods.stress_test.screen.regions import NO_REGION
 from counterpose_gateway.methods.stress_test.summary.class_summary import summarize_classes
 from counterpose_gateway.methods.stress_test.summary.classifier_summary import by_edit_type, summarize_models
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
@@ -195,11 +197,12 @@ def _suite_fit(
 
 def _unused_filters(config: StressTestConfig) -> list[str]:
     """The filters that the run did not apply; they have no yield."""
-    judges = config.request.rule.asked
+    request = config.request
     applied = {
         OBJECTIONABLE: config.objectionable is not None,
-        **dict.fromkeys(JUDGED_AS, judges),
-        PRESERVATION: config.request.refused_faults,
+        **dict.fromkeys(JUDGED_AS, request.rule.asked),
+        PRESERVATION: request.refused_faults,
+        NO_REGION: request.region in OF_MASKS,
     }
     return [name for name, is_applied in applied.items() if not is_applied]
 

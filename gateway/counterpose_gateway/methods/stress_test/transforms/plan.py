@@ -42,6 +42,7 @@ CAPTIONED = (
     "confirm_share",
     "max_edits_per_image",
     "lance_r_edits_per_image",
+    "region",
 )
 """Fields of a request that only edits of captions read; a number of edits may also be 0."""
 

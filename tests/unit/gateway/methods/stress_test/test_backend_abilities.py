@@ -36,6 +36,7 @@ def only(monkeypatch: pytest.MonkeyPatch, **abilities: bool) -> None:
     ("abilities", "changes", "said", "pointer"),
     [
         ({"transform": True}, {}, "lacks both 'captions' and 'instruction'", "/preset"),
+        ({"captions": True}, {"region": "object"}, "lacks 'mask' and changes whole images", "/region"),
         ({"captions": True}, {"strength": [0.5]}, "lacks 'levels'; leave strength out", "/strength"),
     ],
 )
