@@ -56,7 +56,7 @@ class Editing:
         selection: Selection = "paper",
         settings: ServiceSettings | None = None,
     ) -> None:
-        own = settings or ServiceSettings.model_validate({"suite": suite.name, "state_dir": folder})
+        own = settings or ServiceSettings.model_validate({"state_dir": folder})
         self.store, self.preset = BlobStore(str(folder)), preset
         self._gate, self._selection = suite.scorer.gate, selection
         self._editor = Backends.load(suite.editor, own, self.store)
@@ -98,7 +98,7 @@ class Editing:
         }
 
     def reconstruction_db(self, png: bytes, caption: str) -> float | None:
-        """Return the PSNR of an image with nothing changed, or None of a backend that does not reconstruct."""
+        """Return the PSNR of an image with nothing changed; None of a backend that does not reconstruct."""
         if not self.preset.capabilities.reconstruct:
             return None
         item = ReconstructItem(image=self.store.put(png), caption=caption)
