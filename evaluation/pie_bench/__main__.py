@@ -4,8 +4,8 @@
         --transform rotation=2 [--suite miniature] [--structure dino-vitb8/] [--perceptual py:my:lpips]
 
 A preset is one of the suite's, of any backend; after `=` stands how many pairs it edits, if not all. The
-first pairs have every type in its share. Each row is kept, and a run that was ended goes on; after a change of
-what is measured, give another --state.
+first pairs have every type in its share. Each row is kept, and a run that was ended goes on; after a change
+of what is measured, give another --state.
 """
 
 from __future__ import annotations

@@ -1,0 +1,306 @@
+"""A comparison of editors: stress tests of the same images and edits, one for each preset."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel
+
+from counterpose._editor_page import page_of
+from counterpose._files import write_text
+from counterpose._paired_chance import holm, mean_difference, sign_flip_p
+from counterpose_core.contract.preservation import PreservationRow
+from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.errors import InvalidRequest
+from counterpose_core.types import BlobRef, Cost, Estimate
+
+Figure = Literal["kept", "faulty edits", "faulty controls", "reconstruction PSNR in dB"]
+FIGURES: tuple[Figure, ...] = get_args(Figure)
+WORST = 3
+_EVERY_DB = 100.0
+
+Edit = tuple[str, str, int, str]
+"""What identifies an edit in every run: its source, kind, slot and edited caption."""
+
+
+class EditorRow(BaseModel, frozen=True):
+    """What one preset did: figures of its own run, as its summary has them.
+
+    ``kept``: share of planned edits that every filter passed; ``dropped``: the others, by reason.
+    ``controls`` and ``edits``: faults of preservation. ``reconstruction_db``: mean PSNR of reconstructions; n
+    counts sources. ``seconds_an_image``: of the editor; None where the gateway had every image already.
+    """
+
+    preset: str
+    run: str
+    sources: int
+    kept: Estimate
+    dropped: dict[str, int]
+    controls: PreservationRow | None
+    edits: PreservationRow | None
+    reconstruction_db: Estimate
+    images: int
+    seconds_an_image: float | None
+    cost: Cost
+
+
+class EditorDifference(BaseModel, frozen=True):
+    """The first preset less the second in one figure, on what both have: n counts sources.
+
+    ``p`` is two-sided; ``p_adjusted`` is corrected by Holm's method over all differences of the comparison.
+    """
+
+    figure: Figure
+    first: str
+    second: str
+    difference: Estimate
+    p: float
+    p_adjusted: float
+
+
+class ShownEdit(BaseModel, frozen=True):
+    """One editor's image of an edit; ``map`` shows what it changed, if that was measured."""
+
+    preset: str
+    item: str
+    said: str
+    image: BlobRef | None
+    map: BlobRef | None
+
+
+class ShownPair(BaseModel, frozen=True):
+    """The same edit of the same source by every editor."""
+
+    source: BlobRef
+    caption: str
+    edited_caption: str
+    edits: list[ShownEdit]
+
+
+class EditorComparison(BaseModel, frozen=True):
+    """Editors compared on the same images and edits.
+
+    ``unpaired``: edits that not every run ended, so that no difference has them. ``images``: what the page
+    shows, as PNG in base64, by digest.
+    """
+
+    dataset: str
+    seed: int
+    request: dict[str, Any]
+    editors: list[EditorRow]
+    differences: list[EditorDifference]
+    unpaired: int
+    worst: list[ShownPair]
+    images: dict[BlobRef, str] = {}
+
+    def to_html(self) -> str:
+        """Return the report as one HTML file, without script and without anything to load."""
+        return page_of(self)
+
+    def save_report(self, path: str | Path) -> Path:
+        """Write the report to an HTML file and return its path; raises `InvalidRequest` if that cannot be."""
+        return write_text(Path(path), self.to_html())
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __str__(self) -> str:
+        lines = [f"{'preset':16} {'kept':32} {'faulty edits':32} {'PSNR in dB':32}"]
+        for row in self.editors:
+            faulty = "not measured" if row.edits is None else str(row.edits.any_fault)
+            lines.append(f"{row.preset:16} {row.kept!s:32} {faulty:32} {row.reconstruction_db}")
+        told = [
+            f"{each.figure}: {each.first} less {each.second} {each.difference}, p {each.p_adjusted:.2g}"
+            for each in self.differences
+        ]
+        return "\n".join([*lines, "", *told])
+
+
+def distinct_presets(presets: Sequence[str]) -> list[str]:
+    """Return the presets to compare.
+
+    Raises:
+        InvalidRequest: there are fewer than two, or one is named twice.
+    """
+    if len(presets) < 2 or len(set(presets)) < len(presets):
+        raise InvalidRequest(f"name at least two presets, each once, to compare; not {list(presets)}")
+    return list(presets)
+
+
+class RunOfPreset(BaseModel, frozen=True):
+    """An ended run of one preset with its summary and its items."""
+
+    preset: str
+    run: Run
+    summary: StressTestSummary
+    items: list[Item]
+
+
+def compared(runs: Sequence[RunOfPreset], seed: int) -> EditorComparison:
+    """Compare the runs; ``seed`` is of the bootstrap and of random signs."""
+    generator = random.Random(seed)
+    named = [(one, {_edit(item): item for item in one.items if item.kind == "edit"}) for one in runs]
+    common = set.intersection(*(set(edits) for _, edits in named))
+    ended = {key for key in common if all(_decided(edits[key]) for _, edits in named)}
+    differences = list(_differences(runs, ended, generator))
+    adjusted = holm([each.p for each in differences])
+    return EditorComparison(
+        dataset=runs[0].run.dataset,
+        seed=seed,
+        request={
+            name: value for name, value in runs[0].run.resolved_config["request"].items() if name != "preset"
+        },
+        editors=[_row(one, generator) for one in runs],
+        differences=[
+            each.model_copy(update={"p_adjusted": p}) for each, p in zip(differences, adjusted, strict=True)
+        ],
+        unpaired=len(set.union(*(set(edits) for _, edits in named)) - ended),
+        worst=_worst({one.preset: edits for one, edits in named}, ended),
+    )
+
+
+def _edit(item: Item) -> Edit:
+    told = "" if item.result is None else item.result.edited_caption or ""
+    return item.item_group, f"{item.kind}/{item.edit_type}", item.slot, told
+
+
+def _decided(item: Item) -> bool:
+    return item.result is not None and item.state in ("done", "filtered")
+
+
+def _row(one: RunOfPreset, generator: random.Random) -> EditorRow:
+    summary, preserved = one.summary, one.summary.preservation
+    decibels = [
+        item.result.psnr_db
+        for item in one.items
+        if item.result is not None and item.result.psnr_db is not None
+    ]
+    images = sum(item.result is not None for item in one.items if item.kind != "placebo")
+    seconds = summary.service_seconds.get("editor", 0.0)
+    return EditorRow(
+        preset=one.preset,
+        run=one.run.id,
+        sources=len({item.item_group for item in one.items}),
+        kept=summary.yields["kept"],
+        dropped=summary.dropped,
+        controls=None if preserved is None else preserved.rows.get("control"),
+        edits=None if preserved is None else preserved.rows.get("edit"),
+        reconstruction_db=mean_difference(decibels, generator, (0.0, _EVERY_DB)),
+        images=images,
+        seconds_an_image=seconds / images if seconds and images else None,
+        cost=summary.cost,
+    )
+
+
+_Values = Mapping[str, Mapping[Any, tuple[str, float]]]
+"""By preset and by what is paired: the source, and the value."""
+
+
+def _differences(
+    runs: Sequence[RunOfPreset], ended: set[Edit], generator: random.Random
+) -> Iterator[EditorDifference]:
+    for figure in FIGURES:
+        values = {one.preset: dict(_values(figure, one.items, ended)) for one in runs}
+        for first, second in itertools.combinations(values, 2):
+            both = values[first].keys() & values[second].keys()
+            by_source: dict[str, list[float]] = {}
+            for key in sorted(both):
+                source, value = values[first][key]
+                by_source.setdefault(source, []).append(value - values[second][key][1])
+            means = [sum(found) / len(found) for found in by_source.values()]
+            if means:
+                width = _EVERY_DB if "PSNR" in figure else 1.0
+                yield EditorDifference(
+                    figure=figure,
+                    first=first,
+                    second=second,
+                    difference=mean_difference(means, generator, (-width, width)),
+                    p=sign_flip_p(means, generator),
+                    p_adjusted=1.0,
+                )
+
+
+def _values(
+    figure: Figure, items: Iterable[Item], ended: set[Edit]
+) -> Iterator[tuple[Edit, tuple[str, float]]]:
+    kind, value_of = _MEANINGS[figure]
+    for item in items:
+        if item.kind == kind and (kind != "edit" or _edit(item) in ended):
+            value = value_of(item)
+            if value is not None:
+                yield _edit(item), (item.item_group, value)
+
+
+def _has_fault(item: Item) -> float | None:
+    record = None if item.result is None else item.result.preservation
+    if record is None or (not record.faults and record.unmeasured):
+        return None
+    return float(bool(record.faults))
+
+
+_MEANINGS: Mapping[Figure, tuple[str, Callable[[Item], float | None]]] = {
+    "kept": ("edit", lambda item: float(item.state == "done")),
+    "faulty edits": ("edit", _has_fault),
+    "faulty controls": ("reconstruction", _has_fault),
+    "reconstruction PSNR in dB": (
+        "reconstruction",
+        lambda item: None if item.result is None else item.result.psnr_db,
+    ),
+}
+
+
+def _worst(named: Mapping[str, Mapping[Edit, Item]], ended: set[Edit]) -> list[ShownPair]:
+    """The edits with the most faults, of different sources; then those of the poorest direction."""
+
+    def badness(key: Edit) -> tuple[int, float]:
+        results = [edits[key].result for edits in named.values()]
+        faults = sum(len(each.preservation.faults) for each in results if each and each.preservation)
+        directions = [each.scores.direction for each in results if each and each.scores]
+        return -faults, min(directions, default=1.0)
+
+    shown: dict[str, ShownPair] = {}
+    for key in sorted(ended, key=lambda key: (badness(key), key)):
+        if key[0] not in shown and len(shown) < WORST:
+            shown[key[0]] = _pair({preset: edits[key] for preset, edits in named.items()})
+    return list(shown.values())
+
+
+def _pair(items: Mapping[str, Item]) -> ShownPair:
+    first = next(iter(items.values()))
+    assert first.result is not None
+    return ShownPair(
+        source=first.source_image,
+        caption=first.result.caption,
+        edited_caption=first.result.edited_caption or "",
+        edits=[_shown(preset, item) for preset, item in items.items()],
+    )
+
+
+def _shown(preset: str, item: Item) -> ShownEdit:
+    result = item.result
+    assert result is not None
+    record = result.preservation
+    faults = "not measured" if record is None else ", ".join(record.faults) or "no fault"
+    said = "kept" if item.state == "done" else f"dropped: {item.reason}"
+    return ShownEdit(
+        preset=preset,
+        item=item.id,
+        said=f"{said}; {faults}",
+        image=result.image,
+        map=None if record is None else record.map,
+    )
+
+
+def refs_of(comparison: EditorComparison) -> list[BlobRef]:
+    """Return the digests of the images that the page shows, each once."""
+    refs = (
+        ref
+        for pair in comparison.worst
+        for ref in (pair.source, *(each for edit in pair.edits for each in (edit.image, edit.map)))
+    )
+    return list(dict.fromkeys(ref for ref in refs if ref is not None))
