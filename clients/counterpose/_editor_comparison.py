@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -121,12 +121,15 @@ class EditorComparison(BaseModel, frozen=True):
         return "\n".join([*lines, "", *told])
 
 
-def distinct_presets(presets: Sequence[str]) -> list[str]:
-    """Return the presets to compare.
+def distinct_presets(presets: Sequence[str], offered: Collection[str] = ()) -> list[str]:
+    """Return the presets to compare, of those that a suite offers.
 
     Raises:
-        InvalidRequest: there are fewer than two, or one is named twice.
+        InvalidRequest: there are fewer than two, one is named twice, or the suite has it not.
     """
+    # Before any run is created: the first would go on without the second.
+    if unknown := [name for name in presets if offered and name not in offered]:
+        raise InvalidRequest(f"the suite has no preset {unknown[0]!r}: choose from {', '.join(offered)}")
     if len(presets) < 2 or len(set(presets)) < len(presets):
         raise InvalidRequest(f"name at least two presets, each once, to compare; not {list(presets)}")
     return list(presets)

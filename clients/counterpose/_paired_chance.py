@@ -23,9 +23,9 @@ def mean_difference(
 ) -> Estimate:
     """Return the mean of one value for each source, with a 95 % interval.
 
-    The interval is the hull of the bootstrap's percentiles and Student's t. If all values agree, it is the
-    exact binomial bound on the share of sources that would differ, as `counterpose_core.statistics.bootstrap`
-    has it.
+    The interval is the hull of the bootstrap's widened percentiles and Student's t. If all values agree, it
+    is the exact binomial bound on the share of sources that would differ, as
+    `counterpose_core.statistics.bootstrap` has it.
 
     Args:
         values: one for each source.
@@ -43,9 +43,11 @@ def mean_difference(
         return Estimate(estimate=mean, low=low, high=high, n=n)
     drawn = sorted(math.fsum(generator.choices(values, k=n)) / n for _ in range(DRAWS))
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
-    half = _student(n - 1) * deviation
-    low = max(bounds[0], min(drawn[round(0.025 * DRAWS)], mean - half))
-    high = min(bounds[1], max(drawn[round(0.975 * DRAWS) - 1], mean + half))
+    student = _student(n - 1)
+    # Tails of resampling are too short for few sources (Hesterberg 2015, section 5.3.3).
+    tail = round(DRAWS * 0.5 * math.erfc(math.sqrt(n / (n - 1) / 2) * student))
+    low = max(bounds[0], min(drawn[tail], mean - student * deviation))
+    high = min(bounds[1], max(drawn[-1 - tail], mean + student * deviation))
     return Estimate(estimate=mean, low=low, high=high, n=n)
 
 

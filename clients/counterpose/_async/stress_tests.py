@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 from counterpose._applied_findings import application_request, example_change, told_change
 from counterpose._async.datasets import AsyncDatasets
+from counterpose._async.listings import AsyncServices
 from counterpose._async.run_handle import AsyncExportedRun
 from counterpose._async.run_resource import AsyncRunResource
 from counterpose._calls import Call, idempotency_headers, reading
@@ -235,12 +236,13 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
             settings: the other arguments of `create`; nothing is confirmed, and all images are measured.
 
         Raises:
-            InvalidRequest: an argument is out of range, or there are not two presets.
+            InvalidRequest: an argument is out of range, or there are not two presets of the suite.
             CounterposeError: a run failed.
         """
         fixed = settings | {"confirm": False, "preservation": "all", "seed": seed}
+        offered = (await AsyncServices(self._sender).list()).presets
         handles = {}
-        for preset in distinct_presets(presets):
+        for preset in distinct_presets(presets, offered):
             handles[preset] = await self.create(
                 dataset=dataset, classifiers=classifiers, preset=preset, **fixed
             )

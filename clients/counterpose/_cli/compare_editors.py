@@ -24,7 +24,6 @@ from counterpose_core.contract.stress_tests import StressTestCreate
 EXAMPLES = examples(
     "counterpose compare-editors demo --preset quick --preset direct --classifier leaning-resnet --limit 8 "
     "--report editors.html",
-    codes=True,
 )
 Presets = Annotated[
     list[str],

@@ -32,6 +32,7 @@ from counterpose._options import (
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import FIGURES_TIMEOUT_S, Params, RunCalls
 from counterpose._sync.datasets import Datasets
+from counterpose._sync.listings import Services
 from counterpose._sync.run_handle import ExportedRun
 from counterpose._sync.run_resource import RunResource
 from counterpose._transport_protocol import Sender
@@ -236,12 +237,13 @@ class StressTests(RunResource[StressTest]):
             settings: the other arguments of `create`; nothing is confirmed, and all images are measured.
 
         Raises:
-            InvalidRequest: an argument is out of range, or there are not two presets.
+            InvalidRequest: an argument is out of range, or there are not two presets of the suite.
             CounterposeError: a run failed.
         """
         fixed = settings | {"confirm": False, "preservation": "all", "seed": seed}
+        offered = (Services(self._sender).list()).presets
         handles = {}
-        for preset in distinct_presets(presets):
+        for preset in distinct_presets(presets, offered):
             handles[preset] = self.create(dataset=dataset, classifiers=classifiers, preset=preset, **fixed)
             if started is not None:
                 started(handles[preset])

@@ -45,8 +45,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_first_pairs_have_every_type_in_its_share(world: Path) -> None:
     pairs = read_pairs(world)
     assert Counter(pair.type_id for pair in pairs[:16]) == {
-        "0": 4, "1": 2, "2": 2, "3": 2, "4": 1, "6": 1, "8": 2, "9": 2,
-    }  # fmt: skip
+        "0": 4,
+        "1": 2,
+        "2": 2,
+        "3": 2,
+        "4": 1,
+        "6": 1,
+        "8": 2,
+        "9": 2,
+    }
     assert all(pair.target is not None for pair in pairs)
 
 
