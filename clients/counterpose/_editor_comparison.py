@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -13,14 +14,16 @@ from pydantic import BaseModel
 from counterpose._editor_page import page_of
 from counterpose._files import write_text
 from counterpose._paired_chance import holm, mean_difference, sign_flip_p
-from counterpose_core.contract.preservation import PreservationRow
+from counterpose_core.contract.preservation import Fault
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.types import BlobRef, Cost, Estimate
+from counterpose_core.types import BlobRef, Cost, Estimate, ItemKind
 
 Figure = Literal["kept", "faulty edits", "faulty controls", "reconstruction PSNR in dB"]
 FIGURES: tuple[Figure, ...] = get_args(Figure)
+EDITS: tuple[ItemKind, ...] = ("edit", "intervention")
+CONTROLS: tuple[ItemKind, ...] = ("reconstruction",)
 WORST = 3
 _EVERY_DB = 100.0
 
@@ -29,11 +32,12 @@ Edit = tuple[str, str, int, str]
 
 
 class EditorRow(BaseModel, frozen=True):
-    """What one preset did: figures of its own run, as its summary has them.
+    """What one preset did; of every share and mean, n counts source images.
 
-    ``kept``: share of planned edits that every filter passed; ``dropped``: the others, by reason.
-    ``controls`` and ``edits``: faults of preservation. ``reconstruction_db``: mean PSNR of reconstructions; n
-    counts sources. ``seconds_an_image``: of the editor; None where the gateway had every image already.
+    ``kept``: share of planned edits that every filter passed; ``dropped``: items that were not, by reason.
+    ``faulty_edits`` and ``faulty_controls``: share of kept images that changed what nobody asked for;
+    ``faults``: how often each fault was seen, of edits and of controls. ``reconstruction_db``: mean PSNR of
+    reconstructions. ``seconds_an_image``: of the editor; None where the gateway had every image already.
     """
 
     preset: str
@@ -41,8 +45,9 @@ class EditorRow(BaseModel, frozen=True):
     sources: int
     kept: Estimate
     dropped: dict[str, int]
-    controls: PreservationRow | None
-    edits: PreservationRow | None
+    faulty_edits: Estimate
+    faulty_controls: Estimate
+    faults: dict[str, dict[Fault, int]]
     reconstruction_db: Estimate
     images: int
     seconds_an_image: float | None
@@ -112,8 +117,8 @@ class EditorComparison(BaseModel, frozen=True):
     def __str__(self) -> str:
         lines = [f"{'preset':16} {'kept':32} {'faulty edits':32} {'PSNR in dB':32}"]
         for row in self.editors:
-            faulty = "not measured" if row.edits is None else str(row.edits.any_fault)
-            lines.append(f"{row.preset:16} {row.kept!s:32} {faulty:32} {row.reconstruction_db}")
+            figures = f"{row.kept!s:32} {row.faulty_edits!s:32} {row.reconstruction_db}"
+            lines.append(f"{row.preset:16} {figures}")
         told = [
             f"{each.figure}: {each.first} less {each.second} {each.difference}, p {each.p_adjusted:.2g}"
             for each in self.differences
@@ -147,7 +152,7 @@ class RunOfPreset(BaseModel, frozen=True):
 def compared(runs: Sequence[RunOfPreset], seed: int) -> EditorComparison:
     """Compare the runs; ``seed`` is of the bootstrap and of random signs."""
     generator = random.Random(seed)
-    named = [(one, {_edit(item): item for item in one.items if item.kind == "edit"}) for one in runs]
+    named = [(one, {_edit(item): item for item in one.items if item.kind in EDITS}) for one in runs]
     common = set.intersection(*(set(edits) for _, edits in named))
     ended = {key for key in common if all(_decided(edits[key]) for _, edits in named)}
     differences = list(_differences(runs, ended, generator))
@@ -177,31 +182,37 @@ def _decided(item: Item) -> bool:
 
 
 def _row(one: RunOfPreset, generator: random.Random) -> EditorRow:
-    summary, preserved = one.summary, one.summary.preservation
-    decibels = [
-        item.result.psnr_db
-        for item in one.items
-        if item.result is not None and item.result.psnr_db is not None
+    means = {figure: _by_source(_values(figure, one.items, None)) for figure in FIGURES}
+    figures = [
+        mean_difference(list(means[figure].values()), generator, (0.0, _widest(figure))) for figure in FIGURES
     ]
     images = sum(item.result is not None for item in one.items if item.kind != "placebo")
-    seconds = summary.service_seconds.get("editor", 0.0)
+    seconds = one.summary.service_seconds.get("editor", 0.0)
     return EditorRow(
         preset=one.preset,
         run=one.run.id,
         sources=len({item.item_group for item in one.items}),
-        kept=summary.yields["kept"],
-        dropped=summary.dropped,
-        controls=None if preserved is None else preserved.rows.get("control"),
-        edits=None if preserved is None else preserved.rows.get("edit"),
-        reconstruction_db=mean_difference(decibels, generator, (0.0, _EVERY_DB)),
+        dropped=one.summary.dropped,
+        **dict(zip(("kept", "faulty_edits", "faulty_controls", "reconstruction_db"), figures, strict=True)),
+        faults={
+            name: dict(Counter(fault for item in one.items if item.kind in kinds for fault in _faults(item)))
+            for name, kinds in (("edits", EDITS), ("controls", CONTROLS))
+        },
         images=images,
         seconds_an_image=seconds / images if seconds and images else None,
-        cost=summary.cost,
+        cost=one.summary.cost,
     )
 
 
-_Values = Mapping[str, Mapping[Any, tuple[str, float]]]
-"""By preset and by what is paired: the source, and the value."""
+def _widest(figure: Figure) -> float:
+    return _EVERY_DB if "PSNR" in figure else 1.0
+
+
+def _by_source(values: Iterable[tuple[Edit, float]]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for (source, *_), value in values:
+        found.setdefault(source, []).append(value)
+    return {source: sum(each) / len(each) for source, each in found.items()}
 
 
 def _differences(
@@ -210,14 +221,10 @@ def _differences(
     for figure in FIGURES:
         values = {one.preset: dict(_values(figure, one.items, ended)) for one in runs}
         for first, second in itertools.combinations(values, 2):
-            both = values[first].keys() & values[second].keys()
-            by_source: dict[str, list[float]] = {}
-            for key in sorted(both):
-                source, value = values[first][key]
-                by_source.setdefault(source, []).append(value - values[second][key][1])
-            means = [sum(found) / len(found) for found in by_source.values()]
+            both = sorted(values[first].keys() & values[second].keys())
+            means = list(_by_source((key, values[first][key] - values[second][key]) for key in both).values())
             if means:
-                width = _EVERY_DB if "PSNR" in figure else 1.0
+                width = _widest(figure)
                 yield EditorDifference(
                     figure=figure,
                     first=first,
@@ -228,30 +235,38 @@ def _differences(
                 )
 
 
-def _values(
-    figure: Figure, items: Iterable[Item], ended: set[Edit]
-) -> Iterator[tuple[Edit, tuple[str, float]]]:
-    kind, value_of = _MEANINGS[figure]
+def _values(figure: Figure, items: Iterable[Item], ended: set[Edit] | None) -> Iterator[tuple[Edit, float]]:
+    """Yield each item's value; of edits, those that ended everywhere, or all for None."""
+    kinds, value_of = _MEANINGS[figure]
     for item in items:
-        if item.kind == kind and (kind != "edit" or _edit(item) in ended):
+        if item.kind in kinds and (ended is None or kinds is CONTROLS or _edit(item) in ended):
             value = value_of(item)
             if value is not None:
-                yield _edit(item), (item.item_group, value)
+                yield _edit(item), value
+
+
+def _is_kept(item: Item) -> float | None:
+    return float(item.state == "done") if item.state in ("done", "filtered") else None
+
+
+def _faults(item: Item) -> Sequence[Fault]:
+    record = None if item.result is None else item.result.preservation
+    return () if record is None or item.state != "done" else record.faults
 
 
 def _has_fault(item: Item) -> float | None:
     record = None if item.result is None else item.result.preservation
-    if record is None or (not record.faults and record.unmeasured):
+    if record is None or item.state != "done" or (not record.faults and record.unmeasured):
         return None
     return float(bool(record.faults))
 
 
-_MEANINGS: Mapping[Figure, tuple[str, Callable[[Item], float | None]]] = {
-    "kept": ("edit", lambda item: float(item.state == "done")),
-    "faulty edits": ("edit", _has_fault),
-    "faulty controls": ("reconstruction", _has_fault),
+_MEANINGS: Mapping[Figure, tuple[Sequence[ItemKind], Callable[[Item], float | None]]] = {
+    "kept": (EDITS, _is_kept),
+    "faulty edits": (EDITS, _has_fault),
+    "faulty controls": (CONTROLS, _has_fault),
     "reconstruction PSNR in dB": (
-        "reconstruction",
+        CONTROLS,
         lambda item: None if item.result is None else item.result.psnr_db,
     ),
 }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from counterpose_core.contract.preservation import MEANINGS, PreservationRow
+from counterpose_core.contract.preservation import MEANINGS, Fault
 from counterpose_core.types import Estimate
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _EDITORS = (
     "cost",
     "run",
 )
-_OF_EDITORS = """Shares and means have 95 % intervals over source images; n counts images. A control has
+_OF_EDITORS = """Shares and means have 95 % intervals and n counts source images. A control has
 nothing to
 change; a
 fault of preservation is a change that nobody asked for, of images that were kept. Seconds and cost are what
@@ -109,8 +109,8 @@ def _editor(row: EditorRow) -> Sequence[str]:
         f"<b>{escape(row.preset)}</b>",
         _with_n(row.kept),
         dropped,
-        _faults(row.edits),
-        _faults(row.controls),
+        _faults(row.faulty_edits, row.faults["edits"]),
+        _faults(row.faulty_controls, row.faults["controls"]),
         _with_n(row.reconstruction_db, 1),
         seconds,
         escape(str(row.cost)),
@@ -118,11 +118,12 @@ def _editor(row: EditorRow) -> Sequence[str]:
     )
 
 
-def _faults(row: PreservationRow | None) -> str:
-    if row is None:
-        return "not measured"
-    worst = "" if row.worst is None else f"<br><small>most {escape(MEANINGS[row.worst[0]])}</small>"
-    return _with_n(row.any_fault) + worst
+def _faults(share: Estimate, faults: Mapping[Fault, int]) -> str:
+    told = "".join(
+        f"<br><small>{number} {escape(MEANINGS[fault])}</small>"
+        for fault, number in sorted(faults.items(), key=lambda each: -each[1])
+    )
+    return _with_n(share) + told
 
 
 def _differences(comparison: EditorComparison) -> Iterator[Sequence[str]]:

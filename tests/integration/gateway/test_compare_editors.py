@@ -52,7 +52,7 @@ def test_a_command_compares_presets_on_the_same_edits_and_writes_one_page(
     assert all(each.difference.n == 4 for each in found.differences if each.figure == "kept")
     for row in found.editors:
         assert f"run {row.run} of {row.preset}" in shown.stderr
-        assert row.edits is not None
+        assert row.faulty_edits.n == row.kept.n == 4
         assert row.sources == 4
     text = page.read_text(encoding="utf-8")
     assert text.count("data:image/png;base64,") >= 3

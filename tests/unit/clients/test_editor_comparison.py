@@ -105,6 +105,18 @@ def test_kept_edits_are_compared_on_the_same_source_and_edit() -> None:
     assert kept.difference.estimate == pytest.approx(0.9)
     assert kept.p == pytest.approx(2 / 2**9)
     assert found.unpaired == 0
+    assert [row.kept.estimate for row in found.editors] == [1.0, pytest.approx(0.1)]
+    # What was dropped is no kept image with a fault.
+    assert [row.faulty_edits.n for row in found.editors] == [10, 1]
+
+
+def test_edits_of_the_users_own_are_compared_like_others() -> None:
+    first = [edit("a", n).model_copy(update={"kind": "intervention"}) for n in range(4)]
+    second = [edit("b", n, faults=["moved"]).model_copy(update={"kind": "intervention"}) for n in range(4)]
+    found = compared([ended("a", first), ended("b", second)], seed=0)
+    assert difference(found, "faulty edits").difference.estimate == -1.0
+    assert [row.faults["edits"] for row in found.editors] == [{}, {"moved": 4}]
+    assert len(found.worst) == 3
 
 
 def test_edits_of_a_source_are_one_unit() -> None:
