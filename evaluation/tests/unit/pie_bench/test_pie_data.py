@@ -34,6 +34,16 @@ def test_a_small_mask_is_the_same_after_it_was_enlarged_and_reduced(tmp_path: Pa
     assert pair.mask((SIDE, SIDE)).shape == (SIDE, SIDE)
 
 
+def test_a_pixel_is_in_the_mask_if_the_larger_half_of_it_is(tmp_path: Path) -> None:
+    whole = np.zeros((SIDE, SIDE), dtype=np.bool_)
+    # All but its middle, and its middle alone.
+    whole[80:88, 160:168] = True
+    whole[83:86, 163:166] = False
+    whole[163:166, 163:166] = True
+    small = Pair("1", "1", tmp_path, "", "", encoded(whole)).mask((64, 64))
+    assert np.argwhere(small).tolist() == [[10, 20]]
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A set of few pairs."""

@@ -48,10 +48,12 @@ def test_the_true_result_differs_inside_the_mask_alone(pairs: list[Made]) -> Non
         assert away[~pair.mask].max(initial=0) <= 2
 
 
-def test_a_style_is_of_all_of_an_image(pairs: list[Made]) -> None:
-    styles = [pair for pair in pairs if pair.type_id == "9"]
-    assert len(styles) == 3
-    assert all(pair.mask.all() for pair in styles)
+def test_weather_and_style_are_of_all_of_an_image() -> None:
+    pairs = [
+        pair for pair in made({"0": 20, "9": 10}, Counter()) if pair.edit.attribute in ("weather", "style")
+    ]
+    assert {pair.edit.attribute for pair in pairs} == {"weather", "style"}
+    assert all(pair.mask.all() for pair in pairs)
 
 
 def test_scenes_that_are_left_out_are_counted() -> None:
