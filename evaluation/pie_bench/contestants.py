@@ -74,7 +74,7 @@ class OfPreset:
         }
         if image.shape != source.shape:
             size = (source.shape[1], source.shape[0])
-            image = np.asarray(Image.fromarray(image).resize(size, Image.Resampling.LANCZOS))
+            image = np.array(Image.fromarray(image).resize(size, Image.Resampling.LANCZOS))
         return Edited(image, about)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,14 @@ import numpy as np
 import pytest
 
 from counterpose_core.errors import CounterposeError, InvalidRequest
+from counterpose_core.images.codecs import encode_png
 from counterpose_core.suite import load_suite
 from counterpose_services.settings import ServiceSettings
 from evaluation.pie_bench.__main__ import main
 from evaluation.pie_bench.contestants import OfOperation, OfPreset, OfTruth, contestants_of
 from evaluation.pie_bench.data import Pair, encoded
 from evaluation.pie_bench.world import write
+from fakes.images_server import Asked, Reply, drawing, images_server, refusal
 
 SUITE = load_suite("miniature")
 
@@ -83,3 +87,45 @@ def test_a_measurement_that_was_ended_goes_on_and_is_as_if_it_had_not_been(
     assert first["data"]["missing"].keys() == {"5", "7"}
     # Of the pairs that both have: the source again is nearer to itself than any edit is.
     assert first["differences"]["transform:identity"]["mse"]["estimate"] <= 0
+
+
+def test_a_server_of_images_is_measured_like_any_preset_and_what_it_refuses_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "world", 31)
+    calls = itertools.count()
+
+    def answer(asked: Asked, closing: threading.Event) -> Reply:
+        if next(calls) == 0:
+            return refusal(400, "moderation_blocked")
+        assert asked.image is not None
+        # Twice as large, and nothing else.
+        return drawing(encode_png(np.repeat(np.repeat(asked.image, 2, axis=0), 2, axis=1)))
+
+    suite = tmp_path / "api.toml"
+    with images_server(answer) as server:
+        monkeypatch.setenv("COUNTERPOSE_SERVICES_IMAGES_HOSTS", f"127.0.0.1:{server.port}")
+        suite.write_text(
+            'base = "miniature"\nname = "api"\n[editor]\nmodel = "editor-1"\nresolution = 64\n'
+            f'server = "{server.url}"\ndefault_preset = "api"\n'
+            '[editor.presets.api]\nbackend = "images-api"\n',
+            encoding="utf-8",
+        )
+        out = tmp_path / "edits.json"
+        words = [
+            "--suite",
+            str(suite),
+            "--preset",
+            "api=4",
+            "--state",
+            str(tmp_path / "state"),
+            "--out",
+            str(out),
+        ]
+        main([str(tmp_path / "world"), *words, "--pairs", "4"])
+    found = json.loads(out.read_bytes())["contestants"]["api"]
+    assert (found["pairs"], found["refused"], found["resized"]) == (4, {"policy-refused": 1}, 3)
+    assert found["metrics"]["clip"]["n"] == 3
+    # It does not reconstruct, and it left the rest nearly as it was.
+    assert "reconstruction_psnr" not in found["metrics"]
+    assert found["metrics"]["ssim"]["estimate"] > 0.9
