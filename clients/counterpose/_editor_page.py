@@ -139,7 +139,7 @@ def _differences(comparison: EditorComparison) -> Iterator[Sequence[str]]:
 
 
 def _pair(comparison: EditorComparison, pair: ShownPair) -> str:
-    shown = [_image(comparison, pair.source, "source", "the source image")]
+    shown = [_image(comparison, pair.source, "source", "")]
     for edit in pair.edits:
         shown.append(_image(comparison, edit.image, edit.preset, edit.said))
         shown.append(_image(comparison, edit.map, f"{edit.preset}: what changed", ""))
@@ -164,7 +164,8 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _figure(estimate: Estimate, digits: int = 3) -> str:
     if estimate.estimate is None:
         return "-"
-    return f"{estimate.estimate:.{digits}f} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
+    written = f"{estimate.estimate:.{digits}f} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
+    return written.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _with_n(estimate: Estimate, digits: int = 2) -> str:

@@ -105,7 +105,7 @@ def test_what_one_editor_moves_is_a_difference(
     (faulty,) = [each for each in found.differences if each.figure == "faulty edits"]
     assert faulty.difference.estimate == -1.0
     assert faulty.p_adjusted < 0.05
-    assert "differences are proven. faulty edits: quick less direct -1.000" in found.to_html()
+    assert "are proven. faulty edits: quick less direct -1.000" in found.to_html()
 
 
 @pytest.mark.parametrize(
