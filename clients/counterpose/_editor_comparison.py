@@ -184,7 +184,10 @@ def _decided(item: Item) -> bool:
 def _row(one: RunOfPreset, generator: random.Random) -> EditorRow:
     means = {figure: _by_source(_values(figure, one.items, None)) for figure in FIGURES}
     figures = [
-        mean_difference(list(means[figure].values()), generator, (0.0, _widest(figure))) for figure in FIGURES
+        mean_difference(
+            list(means[figure].values()), generator, (0.0, _EVERY_DB if "PSNR" in figure else 1.0)
+        )
+        for figure in FIGURES
     ]
     images = sum(item.result is not None for item in one.items if item.kind != "placebo")
     seconds = one.summary.service_seconds.get("editor", 0.0)
@@ -204,10 +207,6 @@ def _row(one: RunOfPreset, generator: random.Random) -> EditorRow:
     )
 
 
-def _widest(figure: Figure) -> float:
-    return _EVERY_DB if "PSNR" in figure else 1.0
-
-
 def _by_source(values: Iterable[tuple[Edit, float]]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for (source, *_), value in values:
@@ -224,7 +223,9 @@ def _differences(
             both = sorted(values[first].keys() & values[second].keys())
             means = list(_by_source((key, values[first][key] - values[second][key]) for key in both).values())
             if means:
-                width = _widest(figure)
+                # A PSNR has no bounds: editors differ by no more than images do.
+                levels = [values[name][key] for name in (first, second) for key in both]
+                width = max(levels) - min(levels) if "PSNR" in figure else 1.0
                 yield EditorDifference(
                     figure=figure,
                     first=first,

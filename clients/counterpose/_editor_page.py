@@ -39,7 +39,8 @@ _EDITORS = (
     "cost",
     "run",
 )
-_OF_EDITORS = """Shares and means have 95 % intervals and n counts source images. A control has
+_OF_EDITORS = """Shares and means have 95 % intervals and n counts source images (of seconds, images). A
+control has
 nothing to
 change; a
 fault of preservation is a change that nobody asked for, of images that were kept. Seconds and cost are what

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_a_command_compares_presets_on_the_same_edits_and_writes_one_page(
 
 
 def test_both_clients_return_the_same_comparison_with_the_runs_that_made_it(served: ServedGateway) -> None:
-    asked = {
+    asked: dict[str, Any] = {
         "dataset": "demo",
         "classifiers": ["steady"],
         "presets": ["quick", "preview"],
