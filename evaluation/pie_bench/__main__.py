@@ -121,8 +121,8 @@ def measured_rows(
 def _counted(specs: Sequence[str]) -> dict[str, int | None]:
     """Read how many pairs each preset edits, by its name; None for all."""
     split = [spec.partition("=") for spec in specs]
-    if wrong := [name for name, equals, number in split if equals and not number.isdecimal()]:
-        raise InvalidRequest(f"--preset {wrong[0]}=N takes a number of pairs")
+    if wrong := [name for name, equals, number in split if equals and not number.strip("0").isdecimal()]:
+        raise InvalidRequest(f"--preset {wrong[0]}=N takes a number of pairs, at least 1")
     return {name: int(number) if number else None for name, _, number in split}
 
 

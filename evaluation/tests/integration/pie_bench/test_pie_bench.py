@@ -36,6 +36,13 @@ def test_an_unknown_preset_or_operation_is_refused_before_anything_is_made(tmp_p
     assert [each.name for each in named] == ["quick", "transform:rotation=2", "true-target"]
 
 
+@pytest.mark.parametrize("wrong", ["quick=", "quick=0", "quick=many"])
+def test_a_preset_takes_a_number_of_pairs(tmp_path: Path, wrong: str) -> None:
+    write(tmp_path, 8)
+    with pytest.raises(InvalidRequest, match="takes a number of pairs"):
+        main([str(tmp_path), "--preset", wrong, "--out", str(tmp_path / "edits.json")])
+
+
 def test_an_operation_is_a_control_that_repeats(tmp_path: Path) -> None:
     source = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     pair = Pair("1", "1", tmp_path, "", "", encoded(np.zeros((64, 64), dtype=np.bool_)))
