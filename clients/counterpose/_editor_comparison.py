@@ -37,7 +37,7 @@ class EditorRow(BaseModel, frozen=True):
     ``kept``: share of planned edits that every filter passed; ``dropped``: items that were not, by reason.
     ``faulty_edits`` and ``faulty_controls``: share of kept images that changed what nobody asked for;
     ``faults``: how often each fault was seen, of edits and of controls. ``reconstruction_db``: mean PSNR of
-    reconstructions. ``seconds_an_image``: of the editor; None where the gateway had every image already.
+    reconstructions. ``seconds_an_image``: of the editor; None where it spent none.
     """
 
     preset: str

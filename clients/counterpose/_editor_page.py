@@ -39,12 +39,11 @@ _EDITORS = (
     "cost",
     "run",
 )
-_OF_EDITORS = """Shares and means have 95 % intervals and n counts source images (of seconds, images). A
-control has
-nothing to
-change; a
-fault of preservation is a change that nobody asked for, of images that were kept. Seconds and cost are what
-this gateway spent: an image that it already had cost nothing."""
+_OF_EDITORS = """Shares and means have 95 % intervals, and n counts source images (of seconds, images). A
+control
+has nothing to change; a fault of preservation is a change that nobody asked for, of images that were kept.
+Seconds and cost are what this gateway spent. What it had already cost nothing, such as an inversion that
+another preset shares: the order of presets matters then."""
 _DIFFERENCES = ("figure", "first less second", "difference", "sources", "p", "p, corrected")
 _OF_DIFFERENCES = """Same source, same edit. Intervals resample source images (seed {seed}); p is two-sided,
 by
