@@ -225,7 +225,7 @@ def _differences(
             if means:
                 # A PSNR has no bounds: editors differ by no more than images do.
                 levels = [values[name][key] for name in (first, second) for key in both]
-                width = max(levels) - min(levels) if "PSNR" in figure else 1.0
+                width = (max(levels) - min(levels) or _EVERY_DB) if "PSNR" in figure else 1.0
                 yield EditorDifference(
                     figure=figure,
                     first=first,

@@ -23,8 +23,8 @@ th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0;
 border-top: 1px solid var(--line); }
 thead th { border-top: 0; } small, .quiet { color: var(--quiet); }
 .pair { display: flex; flex-wrap: wrap; gap: 1rem; margin: .5rem 0 1.5rem; }
-figure { margin: 0; width: 160px; }
-figure img { width: 160px; height: auto; display: block; margin-bottom: .25rem; }
+figure { margin: 0; max-width: 300px; } figure div { display: flex; gap: 4px; margin-bottom: .25rem; }
+figure img { width: 148px; height: auto; }
 pre { overflow-x: auto; border: 1px solid var(--line); padding: .6rem; }
 """
 
@@ -139,20 +139,23 @@ def _differences(comparison: EditorComparison) -> Iterator[Sequence[str]]:
 
 
 def _pair(comparison: EditorComparison, pair: ShownPair) -> str:
-    shown = [_image(comparison, pair.source, "source", "")]
-    for edit in pair.edits:
-        shown.append(_image(comparison, edit.image, edit.preset, edit.said))
-        shown.append(_image(comparison, edit.map, f"{edit.preset}: what changed", ""))
+    shown = [_figure_of(comparison, "source", "", pair.source)]
+    shown += [
+        _figure_of(comparison, edit.preset, edit.said, *(ref for ref in (edit.image, edit.map) if ref))
+        for edit in pair.edits
+    ]
     words = f"<p>{escape(pair.caption)} → <b>{escape(pair.edited_caption)}</b></p>"
     return f'{words}<div class="pair">{"".join(shown)}</div>'
 
 
-def _image(comparison: EditorComparison, ref: str | None, title: str, said: str) -> str:
+def _figure_of(comparison: EditorComparison, title: str, said: str, *refs: str) -> str:
+    """One editor's image and, beside it, its difference map."""
+    images = "".join(
+        f'<img src="data:image/png;base64,{comparison.images.get(ref, "")}" alt="{escape(name)}">'
+        for ref, name in zip(refs, (title, f"{title}: what changed"), strict=False)
+    )
     caption = f"<figcaption>{escape(title)}<br><small>{escape(said)}</small></figcaption>"
-    data = None if ref is None else comparison.images.get(ref)
-    if data is None:
-        return f"<figure><small>no image</small>{caption}</figure>" if said else ""
-    return f'<figure><img src="data:image/png;base64,{data}" alt="{escape(title)}">{caption}</figure>'
+    return f"<figure><div>{images}</div>{caption}</figure>"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
