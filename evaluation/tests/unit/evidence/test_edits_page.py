@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from counterpose_core.types import Estimate
 from evaluation.evidence.edits import edits_page
 from evaluation.pie_bench.figures import EditFigures, differences, figures_of
 
-ROWS = {
+ROWS: dict[str, list[dict[str, Any]]] = {
     "quick": [
         {
             "id": str(number),
