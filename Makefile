@@ -31,7 +31,7 @@ INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest -
 PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm test-trackers test-images-api lock advisories check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt demo-photographs validate validate-findings validate-conjunctions validate-transforms validate-preservation validate-judges validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs capacity rehearse load costs scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm test-trackers test-images-api lock advisories check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt demo-photographs validate validate-findings validate-conjunctions validate-transforms validate-preservation validate-judges validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs bench-edits capacity rehearse load costs scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -218,6 +218,10 @@ bench-product: $(STAMP) ## run the demo of an earlier commit and of this one in 
 
 bench-photographs: $(STAMP) ## hold operations on photographs against a plain script of the same work: evaluation/results/photographs-cost.json (FOLDER=photographs/ IMAGES=200 ROUNDS=2)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.transforms.cost $(FOLDER) $(if $(IMAGES),--images $(IMAGES)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+bench-edits: $(STAMP) ## measure editors on PIE-Bench's format, here on 700 rendered pairs: evaluation/results/edits.json (DATA=pie-bench/ SUITE= PRESETS='quick=200 lance=20' TRANSFORMS=identity PAIRS=200 SECONDS=)
+	test -n "$(DATA)" -o -f $(STATE)/pie-world/mapping_file.json || $(BIN)/python -m evaluation.pie_bench.world $(STATE)/pie-world
+	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.pie_bench $(or $(DATA),$(STATE)/pie-world) $(if $(SUITE),--suite $(SUITE)) --pairs $(or $(PAIRS),200) $(foreach one,$(or $(PRESETS),quick=200 null-text=20 lance=20),--preset $(one)) $(foreach one,$(or $(TRANSFORMS),identity jpeg-quality=3 translation=1 brightness=3),--transform $(one)) $(if $(SECONDS),--seconds $(SECONDS))
 
 capacity: $(STAMP) ## measure each engine's rate by the size of its calls: evaluation/results/capacity.json (SUITE= DEVICE=cuda ONLY=editor)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.capacity $(if $(SUITE),--suite $(SUITE)) $(if $(DEVICE),--device $(DEVICE)) $(if $(ONLY),--only $(ONLY))

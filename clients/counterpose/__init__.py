@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from counterpose._async.stress_tests import AsyncStressTest as AsyncStressTest
     from counterpose._async.transfers import AsyncTransfer as AsyncTransfer
     from counterpose._datasets.own_editor import make_pairs as make_pairs
+    from counterpose._editor_comparison import EditorComparison as EditorComparison
     from counterpose._hub.datasets import push_to_hub as push_to_hub
     from counterpose._hub.results import push_results_to_hub as push_results_to_hub
     from counterpose._python_function.model import Classifier as Classifier
@@ -132,6 +133,7 @@ _HOMES = {
         for module, names in _TWICE.items()
     },
     "counterpose._datasets.own_editor": ("make_pairs",),
+    "counterpose._editor_comparison": ("EditorComparison",),
     "counterpose._hub.datasets": ("push_to_hub",),
     "counterpose._hub.results": ("push_results_to_hub",),
     "counterpose._python_function.model": ("Classifier",),

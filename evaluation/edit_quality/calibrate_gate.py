@@ -74,12 +74,12 @@ class Suites:
         request = EditRequest(items=items, preset=self.suite.editor.presets[preset])
         outcomes = [outcome.unwrap() for outcome in self.editor.edit(request).outcomes]
         return [
-            self._row(scene, edit, image, [variant.image for variant in outcome.variants])
-            for edit, outcome in zip(chosen, outcomes, strict=True)
+            self._row(scene, edit, item, [variant.image for variant in outcome.variants])
+            for edit, item, outcome in zip(chosen, items, outcomes, strict=True)
         ]
 
-    def _row(self, scene: Scene, edit: Edit, image: str, variants: Sequence[str]) -> Row:
-        scores = scored(self.scorer, edit, image, variants)
+    def _row(self, scene: Scene, edit: Edit, item: EditItem, variants: Sequence[str]) -> Row:
+        scores = scored(self.scorer, item, variants)
         best = max(range(len(scores)), key=lambda index: scores[index].direction)
         captioned = self.captioner.caption(CaptionRequest(items=[CaptionItem(image=variants[best])]))
         seen, wanted = parse(captioned.outcomes[0].unwrap().text), edit.scene_after.attributes()

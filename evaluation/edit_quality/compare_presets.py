@@ -28,7 +28,6 @@ from evaluation.edit_quality.comparing import Comparison, difference, figures
 from evaluation.edit_quality.measuring import Row, Workshop
 from evaluation.edit_quality.trials import FIRST_SCENE, Drawn, trial
 from evaluation.former_names import renamed
-from evaluation.paths import SUITE_WEIGHTS
 
 
 class Notes:
@@ -101,7 +100,7 @@ def main() -> None:
         for name, preset in (mode_of(text, suite) for text in given.modes)
     }
     with tempfile.TemporaryDirectory() as folder:
-        workshop = Workshop(suite, SUITE_WEIGHTS, Path(folder), given.selection)
+        workshop = Workshop(suite, Path(folder), given.selection)
         for index in tqdm(range(given.scenes)):
             for name, noted in notes.items():
                 if not noted.has(index):

@@ -9,6 +9,7 @@ from evaluation.evidence import faults, gpu, papers
 from evaluation.evidence.capacity import capacity_page
 from evaluation.evidence.conjunctions import CONJUNCTIONS, conjunctions_page
 from evaluation.evidence.dataset_interfaces import interfaces_page
+from evaluation.evidence.edits import edits_page, read_edits
 from evaluation.evidence.findings import findings_page
 from evaluation.evidence.gates import gate_page
 from evaluation.evidence.hunt_statistics import hunt_statistics_page
@@ -49,6 +50,7 @@ def pages() -> Mapping[Path, str]:
         EVIDENCE / "bug-hunts.md": hunts_page(),
         EVIDENCE / "transfers.md": transfers_page(transfers),
         EVIDENCE / "quality.md": quality_page(),
+        EVIDENCE / "edits.md": edits_page(read_edits()),
         EVIDENCE / "statistics.md": statistics_page(),
         EVIDENCE / "hunt-statistics.md": hunt_statistics_page(),
         EVIDENCE / "gate.md": gate_page(),

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
 from counterpose._applied_findings import application_request, example_change, told_change
 from counterpose._async.datasets import AsyncDatasets
+from counterpose._async.listings import AsyncServices
 from counterpose._async.run_handle import AsyncExportedRun
 from counterpose._async.run_resource import AsyncRunResource
 from counterpose._calls import Call, idempotency_headers, reading
+from counterpose._editor_comparison import (
+    EditorComparison,
+    RunOfPreset,
+    compared,
+    distinct_presets,
+    refs_of,
+)
 from counterpose._exports import ExportLayout
 from counterpose._files import save_page
 from counterpose._frames import data_frame
@@ -220,6 +229,53 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
             settings["interventions"] = interventions_of(settings["interventions"])
         fields = {"dataset": dataset, **self._named(classifiers, specs=True), **settings, "seed": seed}
         return await self._create(checked(StressTestCreate, fields), idempotency_key)
+
+    async def compare_editors(
+        self,
+        *,
+        dataset: str,
+        classifiers: Sequence[AnyClassifier],
+        presets: Sequence[str],
+        seed: int = 0,
+        started: Callable[[AsyncStressTest], None] | None = None,
+        progress: bool = False,
+        **settings: Any,
+    ) -> EditorComparison:
+        """Compare presets of the suite's editor on the same images and edits: a stress test for each.
+
+        Args:
+            dataset: the dataset's name.
+            classifiers: as in `create`; what they answer has no part in the comparison.
+            presets: at least two.
+            seed: of the runs, and of the comparison's bootstrap.
+            started: called with each run when it has been created.
+            progress: show how far each run is.
+            settings: the other arguments of `create`; nothing is confirmed, and all images are measured.
+
+        Raises:
+            InvalidRequest: an argument is out of range, or there are not two presets of the suite.
+            CounterposeError: a run failed.
+        """
+        # The random baseline has no part in it.
+        fixed = {"lance_r_edits_per_image": 0} | settings
+        fixed |= {"confirm": False, "preservation": "all", "seed": seed}
+        offered = (await AsyncServices(self._sender).list()).presets
+        handles = {}
+        for preset in distinct_presets(presets, offered):
+            handles[preset] = await self.create(
+                dataset=dataset, classifiers=classifiers, preset=preset, **fixed
+            )
+            if started is not None:
+                started(handles[preset])
+        ended = []
+        for preset, handle in handles.items():
+            await handle.wait(progress=progress)
+            items = [item async for item in handle.items()]
+            summary = await handle.summary()
+            ended.append(RunOfPreset(preset=preset, run=handle.run, summary=summary, items=items))
+        comparison = compared(ended, seed)
+        images = {ref: b64encode(await handle.image(ref)).decode() for ref in refs_of(comparison)}
+        return comparison.model_copy(update={"images": images})
 
     async def estimate(
         self, *, dataset: str, classifiers: Sequence[AnyClassifier] = (), **settings: Any

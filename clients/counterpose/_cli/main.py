@@ -35,6 +35,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         **{kind.name: kind.about for kind in KINDS.values()},
         "prove": "Test one finding of a run on more images; repeat it as often as you like.",
         "apply": "Apply one finding's edit or operation to every image of the run's dataset, or another's.",
+        "compare-editors": "Compare editors on equal edits of your images: what each keeps, moves and costs.",
         "make-pairs": "Let an editor of your own change each image of a folder, for `stress-test --pairs`.",
         "generate": "Generate images of one class of an interface, under a shift or without.",
         "register": "Make a dataset of the images that an adversarial dataset kept, for other methods.",

@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
 from counterpose._applied_findings import application_request, example_change, told_change
 from counterpose._calls import Call, idempotency_headers, reading
+from counterpose._editor_comparison import (
+    EditorComparison,
+    RunOfPreset,
+    compared,
+    distinct_presets,
+    refs_of,
+)
 from counterpose._exports import ExportLayout
 from counterpose._files import save_page
 from counterpose._frames import data_frame
@@ -24,6 +32,7 @@ from counterpose._options import (
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import FIGURES_TIMEOUT_S, Params, RunCalls
 from counterpose._sync.datasets import Datasets
+from counterpose._sync.listings import Services
 from counterpose._sync.run_handle import ExportedRun
 from counterpose._sync.run_resource import RunResource
 from counterpose._transport_protocol import Sender
@@ -221,6 +230,51 @@ class StressTests(RunResource[StressTest]):
             settings["interventions"] = interventions_of(settings["interventions"])
         fields = {"dataset": dataset, **self._named(classifiers, specs=True), **settings, "seed": seed}
         return self._create(checked(StressTestCreate, fields), idempotency_key)
+
+    def compare_editors(
+        self,
+        *,
+        dataset: str,
+        classifiers: Sequence[AnyClassifier],
+        presets: Sequence[str],
+        seed: int = 0,
+        started: Callable[[StressTest], None] | None = None,
+        progress: bool = False,
+        **settings: Any,
+    ) -> EditorComparison:
+        """Compare presets of the suite's editor on the same images and edits: a stress test for each.
+
+        Args:
+            dataset: the dataset's name.
+            classifiers: as in `create`; what they answer has no part in the comparison.
+            presets: at least two.
+            seed: of the runs, and of the comparison's bootstrap.
+            started: called with each run when it has been created.
+            progress: show how far each run is.
+            settings: the other arguments of `create`; nothing is confirmed, and all images are measured.
+
+        Raises:
+            InvalidRequest: an argument is out of range, or there are not two presets of the suite.
+            CounterposeError: a run failed.
+        """
+        # The random baseline has no part in it.
+        fixed = {"lance_r_edits_per_image": 0} | settings
+        fixed |= {"confirm": False, "preservation": "all", "seed": seed}
+        offered = (Services(self._sender).list()).presets
+        handles = {}
+        for preset in distinct_presets(presets, offered):
+            handles[preset] = self.create(dataset=dataset, classifiers=classifiers, preset=preset, **fixed)
+            if started is not None:
+                started(handles[preset])
+        ended = []
+        for preset, handle in handles.items():
+            handle.wait(progress=progress)
+            items = list(handle.items())
+            summary = handle.summary()
+            ended.append(RunOfPreset(preset=preset, run=handle.run, summary=summary, items=items))
+        comparison = compared(ended, seed)
+        images = {ref: b64encode(handle.image(ref)).decode() for ref in refs_of(comparison)}
+        return comparison.model_copy(update={"images": images})
 
     def estimate(
         self, *, dataset: str, classifiers: Sequence[AnyClassifier] = (), **settings: Any

@@ -50,7 +50,7 @@ PUBLIC = [
     "DatasetInterfaceSummary", "EditType", "Estimate", "GeneratedImage", "GeneratedImages",
     "RetryPolicy", "ShiftBenchmark", "ShiftBenchmarkSummary", "StressTest", "StressTestSummary",
     "__version__", "errors", "log_to_mlflow", "log_to_trackio", "log_to_wandb",
-    "make_pairs",
+    "EditorComparison", "make_pairs",
     "push_results_to_hub", "push_to_hub",
 ]  # fmt: skip
 ERRORS = [

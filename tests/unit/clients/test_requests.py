@@ -261,7 +261,7 @@ def test_every_public_method_is_in_the_tables() -> None:
     # These send several requests, and have tests of their own.
     imports = {"datasets.cancel_import", "datasets.wait", "datasets.import_from"}
     jobs = {"jobs.cancel", "jobs.get", "jobs.list", "jobs.submit"}
-    ends = {"datasets.expire", "datasets.delete", "stress_tests.apply"}
+    ends = {"datasets.expire", "datasets.delete", "stress_tests.apply", "stress_tests.compare_editors"}
     webhooks = {"webhooks.create", "webhooks.delete", "webhooks.get", "webhooks.list"}
     several = {"datasets.upload", "datasets.upload_pairs"} | imports | jobs | webhooks | ends
     found = {

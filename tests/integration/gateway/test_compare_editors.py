@@ -1,0 +1,126 @@
+"""``counterpose compare-editors`` and the SDK's method, over a gateway whose services are fakes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterpose import AsyncClient, Client
+from counterpose._cli.exit_code import ExitCode
+from counterpose._editor_comparison import EditorComparison
+from counterpose_core.contract.preservation import Preservation, PreservationItem
+from fakes.command import run
+from fakes.served_gateway import ServedGateway, served_gateway
+
+WORDS = ["compare-editors", "demo", "--classifier", "steady", "--limit", "4", "--seed", "2"]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedGateway]:
+    """A gateway on a socket, whose editor moves what the preset `direct` makes and gives it worse scores."""
+    with served_gateway(tmp_path_factory.mktemp("gateway")) as opened:
+        opened.call(opened.gateway.upload("demo", 2))
+        yield opened
+
+
+def test_a_command_compares_presets_on_the_same_edits_and_writes_one_page(
+    served: ServedGateway, tmp_path: Path
+) -> None:
+    page = tmp_path / "editors.html"
+    with served.working():
+        shown = run(
+            *WORDS,
+            "--preset",
+            "quick",
+            "--preset",
+            "direct",
+            "--report",
+            str(page),
+            "--url",
+            served.address,
+            "--json",
+        )
+    assert shown.exit_code == ExitCode.PASSED, shown.output
+    found = EditorComparison.model_validate(json.loads(shown.stdout))
+    assert [row.preset for row in found.editors] == ["quick", "direct"]
+    assert found.unpaired == 0
+    assert {each.figure for each in found.differences} >= {"kept", "faulty edits", "faulty controls"}
+    assert all(each.difference.n == 4 for each in found.differences if each.figure == "kept")
+    for row in found.editors:
+        assert f"run {row.run} of {row.preset}" in shown.stderr
+        assert row.faulty_edits.n == row.kept.n == 4
+        assert row.sources == 4
+    text = page.read_text(encoding="utf-8")
+    assert text.count("data:image/png;base64,") >= 3
+    assert "<script" not in text
+
+
+def test_both_clients_return_the_same_comparison_with_the_runs_that_made_it(served: ServedGateway) -> None:
+    asked: dict[str, Any] = {
+        "dataset": "demo",
+        "classifiers": ["steady"],
+        "presets": ["quick", "preview"],
+        "limit": 4,
+        "seed": 1,
+    }
+    with served.working():
+        with Client(served.address) as client:
+            blocking = client.stress_tests.compare_editors(**asked)
+            requests = [client.runs.get(row.run).run.resolved_config["request"] for row in blocking.editors]
+
+        async def ask() -> EditorComparison:
+            async with AsyncClient(served.address) as asyncio_client:
+                return await asyncio_client.stress_tests.compare_editors(**asked)
+
+        awaited = asyncio.run(ask())
+    assert [request["preset"] for request in requests] == ["quick", "preview"]
+    assert all(
+        (each["confirm"], each["preservation"], each["seed"]) == (False, "all", 1) for each in requests
+    )
+    assert blocking.differences == awaited.differences
+    assert blocking.worst[0].caption == awaited.worst[0].caption
+
+
+def test_what_one_editor_moves_is_a_difference(
+    served: ServedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer, world = served.gateway.services.scorer, served.gateway.world
+
+    def preserved(item: PreservationItem) -> Preservation:
+        # The fakes draw the sweep of `direct` at other strengths than that of `quick`.
+        moved = not item.control and world.shown[item.edited].strength not in (0.4, 0.6, 0.8)
+        return Preservation(
+            control=item.control, faults=["moved"] if moved else [], size_ratio=(1.0, 1.0), map=item.edited
+        )
+
+    monkeypatch.setattr(scorer, "preserved", preserved)
+    with served.working(), Client(served.address) as client:
+        found = client.stress_tests.compare_editors(
+            dataset="demo", classifiers=["steady"], presets=["quick", "direct"], seed=5
+        )
+    (faulty,) = [each for each in found.differences if each.figure == "faulty edits"]
+    assert faulty.difference.estimate == -1.0
+    assert faulty.p_adjusted < 0.05
+    assert "are proven. faulty edits: quick less direct -1.000" in found.to_html()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--preset", "quick"], "at least two presets"),
+        (["--preset", "quick", "--preset", "quick"], "at least two presets"),
+        (["--preset", "quick", "--preset", "no-such"], "no-such"),
+        (["--preset", "quick", "--preset", "direct", "--report", "no/such/folder.html"], "cannot write"),
+    ],
+)
+def test_a_mistake_starts_nothing(served: ServedGateway, more: list[str], told: str) -> None:
+    before = len(served.gateway.ledger.runs.page(limit=100).runs)
+    shown = run(*WORDS, *more, "--url", served.address)
+    assert shown.exit_code == ExitCode.USAGE
+    assert told in shown.stderr
+    assert len(served.gateway.ledger.runs.page(limit=100).runs) == before
