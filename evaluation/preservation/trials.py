@@ -60,14 +60,15 @@ def trial(stretch: Stretch, index: int) -> Trial:
         for value in generator.permutation(others).tolist():
             after = scene.changed(attribute, value)
             edited = rendered(after)
-            region = _region(attribute, scene, after, source, edited)
+            region = region_of(attribute, scene, after, source, edited)
             # In a sketch a colour is not seen, and some objects are as dark before a night as before a road.
             if region.mean() <= LARGEST_REGION and difference(source, edited, region) >= VISIBLE:
                 return Trial(source, edited, region, attribute, scene, after, rendered)
     raise ValueError(f"no change of scene {scene.nuisance} is seen in a part of it")
 
 
-def _region(attribute: str, before: Scene, after: Scene, source: Pixels, edited: Pixels) -> Mask:
+def region_of(attribute: str, before: Scene, after: Scene, source: Pixels, edited: Pixels) -> Mask:
+    """Return where (H, W) a change of this attribute belongs, and all that it touches."""
     touched = np.abs(source.astype(int) - edited).max(axis=-1) > TOUCHED
     objects = _object(before, source) | _object(after, source)
     region = {"background": ~objects, "companion": np.zeros_like(touched)}.get(attribute, objects)
