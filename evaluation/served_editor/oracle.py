@@ -78,7 +78,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server did: its group, the planted fault, and whether the change that was asked for is seen."""
+    """What the server did, the planted fault, and whether the change that was asked for can be seen."""
 
     image: str
     group: str
@@ -111,7 +111,9 @@ class Oracle:
         key = question_key(image, prompt, seed)
         again = self._asked[key]
         self._asked[key] += 1
-        pixels, done = self._answered(image, question, np.random.default_rng([SEED, int(key[:15], 16)]), again)
+        pixels, done = self._answered(
+            image, question, np.random.default_rng([SEED, int(key[:15], 16)]), again
+        )
         self.note(key, done)
         if done.group == "refuses":
             return refusal(400, "content_policy_violation", "Not this image.")

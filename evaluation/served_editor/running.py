@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -76,38 +75,47 @@ def arms(plans: Mapping[str, Plan]) -> dict[str, Arm]:
     }
 
 
-def finished(
-    arm: Arm, scenes: Sequence[Scene], classifiers: Sequence[str], edits: int, seed: int, state: Path
-) -> Done:
+@dataclass(frozen=True)
+class Request:
+    """What is asked of every server: sources, classifiers, edits of a source, and the run's seed.
+
+    ``models`` is the folder of `local:` classifiers, if there are any.
+    """
+
+    scenes: Sequence[Scene]
+    classifiers: Sequence[str]
+    edits: int
+    seed: int
+    models: Path | None = None
+
+
+def finished(arm: Arm, asked: Request, state: Path) -> Done:
     """Return the run's result, made now or by an earlier call; a run that was ended goes on."""
     folder = state / arm.plan.name
-    make = partial(_ran, arm, scenes, classifiers, edits, seed, folder)
-    return kept(folder / "done.json", _DONE, lambda: asyncio.run(make()))
-
-
-async def _ran(
-    arm: Arm, scenes: Sequence[Scene], classifiers: Sequence[str], edits: int, seed: int, folder: Path
-) -> Done:
     folder.mkdir(parents=True, exist_ok=True)
+    return kept(folder / "done.json", _DONE, lambda: asyncio.run(_ran(arm, asked, folder)))
+
+
+async def _ran(arm: Arm, asked: Request, folder: Path) -> Done:
     # Captions and features are the same on every server.
     store, answers = BlobStore(str(folder.parent / "store")), Kept(folder / "answers.jsonl")
-    oracle = Oracle(arm.plan, by_image(scenes), lambda key, one: answers.add({key: asdict(one)}))
+    oracle = Oracle(arm.plan, by_image(asked.scenes), lambda key, one: answers.add({key: asdict(one)}))
     with ExitStack() as stack:
         server = stack.enter_context(images_server(oracle, arm.port))
         suite = served_suite(server)
-        services = _services(suite, server, store, folder)
+        services = _services(suite, server, store, asked.models)
         ledger = Ledger(f"sqlite:///{folder}/ledger.db")
         async with fake_gateway(
             folder, ports=lambda world: services, suite=suite, ledger=ledger, store=store
         ) as gateway:
-            await _upload(gateway, scenes)
+            await _upload(gateway, asked.scenes)
             create = StressTestCreate(
                 dataset=DATASET,
-                classifiers=list(classifiers),
-                max_edits_per_image=edits,
+                classifiers=list(asked.classifiers),
+                max_edits_per_image=asked.edits,
                 # As the presets' figures on record: one stage over every image.
                 confirm=False,
-                seed=seed,
+                seed=asked.seed,
                 **arm.preservation,
             )
             run_id = await _worked_off(gateway, create)
@@ -155,16 +163,13 @@ def served_suite(server: ImagesServer) -> Suite:
     return load_suite(SUITE).model_copy(update={"editor_part": editor, "known_images": None})
 
 
-def _services(suite: Suite, server: ImagesServer, store: BlobStore, folder: Path) -> Services:
-    root = SUITE_WEIGHTS
-    settings = ServiceSettings.model_validate({"store_url": str(folder.parent / "store"), "state_dir": folder})
+def _services(suite: Suite, server: ImagesServer, store: BlobStore, models: Path | None) -> Services:
+    root, options = SUITE_WEIGHTS, ClassifierOptions(models_folder=models)
     editor = ImagesApi(server.client(seconds=PATIENCE_S), suite.editor, store)
     return Services(
         captioner=cast(Any, Bare(CaptionerEngine.load(suite.captioner, root, store))),
         perturber=cast(Any, Bare(PerturberEngine.load(suite.perturber, root))),
-        editor=cast(Any, EditorDeployment(settings, editor)),
+        editor=cast(Any, EditorDeployment(ServiceSettings(), editor)),
         scorer=cast(Any, Bare(ScorerEngine.load(suite.scorer, root, store))),
-        classifiers=cast(
-            Any, Bare(ClassifiersEngine.load(suite.classifiers, root, store, ClassifierOptions()))
-        ),
+        classifiers=cast(Any, Bare(ClassifiersEngine.load(suite.classifiers, root, store, options))),
     )
