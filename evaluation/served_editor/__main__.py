@@ -31,8 +31,9 @@ from counterpose_miniature.world.scene import Scene
 from evaluation.paths import RESULTS, STATE
 from evaluation.preservation.trials import LARGEST_REGION
 from evaluation.served_editor.figures import (
-    EDITS,
+    EDIT,
     Pair,
+    aims,
     bug_figures,
     control_figures,
     found_figures,
@@ -98,7 +99,7 @@ class Study:
 
     def _judged(self, pairs: Sequence[Pair]) -> list[tuple[str, str, list[str]]]:
         store, known = BlobStore(str(self.state / "store")), by_image(self.scenes)
-        edits = [pair for pair in pairs if pair.item.kind in EDITS and pair.answer.seen]
+        edits = [pair for pair in pairs if pair.item.kind == EDIT and pair.answer.seen]
         chosen = [pair for pair in edits if pair.answer.group in REGIONED]
         chosen += [pair for pair in edits if pair.answer.group == "obeys"][:OBEYED]
         told = []
@@ -130,7 +131,7 @@ class Study:
             figures[name] = {
                 "shares of the plan": dict(PLANS[name].shares),
                 "outcomes": outcome_figures(done.items, done.answers),
-                "bugs": bug_figures(bugs, self.trial(done, truths), quick)[0],
+                "bugs": bug_figures(bugs, self.trial(done, truths), quick, generator("served editor")),
             }
             if PLANS[name].shares:
                 figures[name] |= {
@@ -140,6 +141,7 @@ class Study:
                     "by the exact region": region_figures(self.judged(pairs, name)),
                 }
         return {
+            "aims": aims(figures),
             "setting": {
                 "stretch of sources": STRETCH,
                 "sources": len(self.scenes),

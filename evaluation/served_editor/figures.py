@@ -7,17 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from counterpose_core.contract.runs import Item
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.text.edit_instruction import TEMPLATES
+from counterpose_core.types import Estimate
 from evaluation.served_editor.oracle import Answer, question_key
 from evaluation.served_editor.plan import FAULTY
+from evaluation.validity.aims import at_least, at_most
 from evaluation.validity.detection import Trial, chances, detection
-from evaluation.validity.order import generator
-from evaluation.validity.report import BugReport, Detection, PresetReport
+from evaluation.validity.report import BugReport, PresetReport
 
+AIM, LEVEL = 0.95, 0.05
 PRESERVATION = "gate-preservation"
-EDITS = ("edit", "lance-r")
+EDIT = "edit"
+"""A random edit may repeat another one's question, so it would count twice."""
 TOLD = ("shift", "zoom", "reshape", "ignored")
 """Groups that a run can tell of an edit, whose region nobody gave."""
 NAMED: Mapping[str, frozenset[str]] = {
@@ -67,7 +72,7 @@ def pairs_of(items: Iterable[Item], answers: Mapping[str, Answer]) -> Iterator[P
 
 def gate_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
     """How right the gate is about edits whose change is seen: of those that reached it."""
-    edits = [pair for pair in pairs if pair.item.kind in EDITS]
+    edits = [pair for pair in pairs if pair.item.kind == EDIT]
     seen = [pair for pair in edits if pair.answer.seen]
     reached = [pair for pair in seen if pair.faults is not None]
     told = [pair for pair in reached if not pair.is_faulty or pair.answer.group in TOLD]
@@ -87,6 +92,10 @@ def gate_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
         "refused with a fault": rate(pair.is_faulty for pair in reached if pair.is_refused),
         "false refusals": rate(pair.is_refused for pair in faultless),
         "false refusals by fault": dict(reasons),
+        "false refusals by what was asked": {
+            attribute: rate(pair.is_refused for pair in faultless if attribute in pair.answer.changes)
+            for attribute in sorted({name for pair in faultless for name in pair.answer.changes})
+        },
         "kept in the end, without a fault": rate(
             not pair.is_faulty for pair in seen if pair.item.state == "done"
         ),
@@ -95,7 +104,7 @@ def gate_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
 
 def found_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
     """How many planted faults of edits are refused, by group and by kind and size."""
-    edits = [pair for pair in pairs if pair.item.kind in EDITS and pair.answer.seen]
+    edits = [pair for pair in pairs if pair.item.kind == EDIT and pair.answer.seen]
     reached = [pair for pair in edits if pair.faults is not None]
     return {
         group: {
@@ -164,12 +173,12 @@ def outcome_figures(items: Sequence[Item], answers: Mapping[str, Answer]) -> dic
 
 
 def bug_figures(
-    bugs: Sequence[BugReport], trial: Trial, quick: PresetReport | None
-) -> tuple[dict[str, Any], Detection]:
+    bugs: Sequence[BugReport], trial: Trial, quick: PresetReport | None, generator: np.random.Generator
+) -> dict[str, Any]:
     """Planted bugs found and false alarms, beside those of ``quick`` on the same sources and classifiers."""
     planted = chances(bugs, [trial.seed])
     controls = [name for name in trial.truths if name.startswith("local:control")]
-    detected, found = detection(planted, [trial], controls, generator("served editor"))
+    detected, found = detection(planted, [trial], controls, generator)
     made = _bugs(
         [one.name for one in planted], {one.name for one in found}, detected.findings, list(trial.truths)
     )
@@ -180,7 +189,7 @@ def bug_figures(
             [one for one in quick.detection.findings if one.classifier in trial.truths],
             list(trial.truths),
         )
-    return made, detected
+    return made
 
 
 def _bugs(planted: Sequence[str], found: set[str], findings: Sequence[Any], tested: Sequence[str]) -> Any:
@@ -193,6 +202,41 @@ def _bugs(planted: Sequence[str], found: set[str], findings: Sequence[Any], test
         "classifiers with a false alarm": rate(name in alarmed for name in tested),
         "alarmed": sorted(alarmed),
     }
+
+
+def aims(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the targets, and whether each was reached."""
+    faulty = figures["faulty"]
+    gate, edits, controls = faulty["gate"], faulty["planted in edits"], faulty["planted in controls"]
+    regions = faulty["by the exact region"]
+    refused = "refused for preservation"
+    wanted = [
+        at_least("edits kept without a fault", _estimate(gate["kept without a fault"]), AIM),
+        at_least(
+            "the same, of faults that can be told without a region",
+            _estimate(gate["kept without a fault, of faults that can be told"]),
+            AIM,
+        ),
+        at_most("right edits refused", _estimate(gate["false refusals"]), LEVEL),
+        at_least("shifts of edits refused", _estimate(edits["shift"][refused]), AIM),
+        at_least("shifts of controls found", _estimate(controls["shift"]["found"]), AIM),
+        at_least("leaks of edits refused", _estimate(edits["leak"][refused]), AIM),
+        at_least("leaks of controls found", _estimate(controls["leak"]["found"]), AIM),
+        at_least("leaks of edits, by the exact region", _estimate(regions["leak"]["found"]), AIM),
+    ]
+    for name in figures:
+        bugs = figures[name]["bugs"]
+        quick = bugs.get("quick", {}).get("planted bugs found", {}).get("estimate")
+        if quick is not None:
+            found = _estimate(bugs["planted bugs found"])
+            wanted.append(at_least(f"planted bugs found, {name} server, as by quick", found, quick))
+        alarms = _estimate(bugs["false alarms"])
+        wanted.append(at_most(f"significant insights that are false, {name} server", alarms, LEVEL))
+    return [aim.model_dump() for aim in wanted]
+
+
+def _estimate(told: Mapping[str, Any]) -> Estimate:
+    return Estimate.model_validate(told)
 
 
 def rate(hits: Iterable[bool]) -> dict[str, Any]:
