@@ -32,6 +32,7 @@ from evaluation.paths import RESULTS, STATE
 from evaluation.preservation.trials import LARGEST_REGION
 from evaluation.served_editor.figures import (
     EDIT,
+    Judged,
     Pair,
     aims,
     bug_figures,
@@ -62,7 +63,7 @@ PRESET, STRETCH, EDITS_OF_A_SOURCE = "quick", 3, 10
 REGIONED = ("recolour", "leak", "over-edit")
 OBEYED = 400
 """Faultless edits that are measured with the exact region, too."""
-_JUDGED = TypeAdapter(list[tuple[str, str, list[str]]])
+_JUDGED = TypeAdapter(list[Judged])
 
 
 def scenes(count: int) -> list[Scene]:
@@ -93,25 +94,26 @@ class Study:
 
         return kept_array(folder / f"{one.digest[:16]}.npy", predicted)
 
-    def judged(self, pairs: Sequence[Pair], name: str) -> list[tuple[str, str, list[str]]]:
-        """What the limits say of edits by the exact region, where some of the image is to stay."""
+    def judged(self, pairs: Sequence[Pair], name: str) -> list[Judged]:
+        """What the limits say of edits by the exact region; nothing where no part of the image is to stay."""
         return kept(self.state / name / "judged.json", _JUDGED, partial(self._judged, pairs))
 
-    def _judged(self, pairs: Sequence[Pair]) -> list[tuple[str, str, list[str]]]:
+    def _judged(self, pairs: Sequence[Pair]) -> list[Judged]:
         store, known = BlobStore(str(self.state / "store")), by_image(self.scenes)
         edits = [pair for pair in pairs if pair.item.kind == EDIT and pair.answer.seen]
         chosen = [pair for pair in edits if pair.answer.group in REGIONED]
         chosen += [pair for pair in edits if pair.answer.group == "obeys"][:OBEYED]
-        told = []
+        told = list[Judged]()
         for pair in chosen:
             question = Question(known[pair.answer.image], pair.answer.changes)
             source = render(question.before)
             region = question.region(source, render(question.after))
             assert pair.item.result is not None
+            names: list[str] | None = None
             if region.mean() <= LARGEST_REGION:
                 edited = decode_image(store.get(pair.item.result.image))
-                names = Limits().faults(measure(source, edited, region=region))
-                told.append((pair.answer.group, pair.answer.fault, [str(name) for name in names]))
+                names = list(Limits().faults(measure(source, edited, region=region)))
+            told.append((pair.answer.group, pair.answer.fault, names))
         return told
 
     def trial(self, done: Done, truths: dict[str, Truth]) -> Trial:
@@ -123,7 +125,7 @@ class Study:
     def report(self, runs: dict[str, Done]) -> dict[str, Any]:
         """Every figure."""
         truths = self.truths()
-        bugs = bug_reports(self.entrants, truths, generator("served editor, bugs"))
+        bugs = bug_reports(self.entrants, truths, generator("bugs"))
         quick = _quick(len(self.scenes))
         figures: dict[str, Any] = {}
         for name, done in runs.items():
@@ -131,7 +133,7 @@ class Study:
             figures[name] = {
                 "shares of the plan": dict(PLANS[name].shares),
                 "outcomes": outcome_figures(done.items, done.answers),
-                "bugs": bug_figures(bugs, self.trial(done, truths), quick, generator("served editor")),
+                "bugs": bug_figures(bugs, self.trial(done, truths), quick, generator("detection")),
             }
             if PLANS[name].shares:
                 figures[name] |= {

@@ -35,6 +35,9 @@ NAMED: Mapping[str, frozenset[str]] = {
 }
 """What a fault of a control should be called."""
 
+Judged = tuple[str, str, list[str] | None]
+"""Group and fault of an edit, and what the limits say of it; None where no part of the image was to stay."""
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -137,19 +140,21 @@ def control_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
     }
 
 
-def region_figures(judged: Sequence[tuple[str, str, Sequence[str]]]) -> dict[str, Any]:
-    """What the same limits say of edits by the exact region of the change: (group, fault, names) of each."""
-    groups = dict.fromkeys(group for group, *_ in judged)
-    return {
-        group: {
-            "found": rate(bool(names) for own, _, names in judged if own == group),
-            "found by kind": {
-                kind: rate(bool(names) for own, fault, names in judged if (own, fault) == (group, kind))
-                for kind in sorted({fault for own, fault, _ in judged if own == group})
+def region_figures(judged: Sequence[Judged]) -> dict[str, Any]:
+    """What the same limits say of edits by the exact region of the change."""
+    found: dict[str, Any] = {
+        "left out: all of the image was to change": rate(names is None for *_, names in judged)
+    }
+    for group in dict.fromkeys(group for group, *_ in judged):
+        own = [(fault, bool(names)) for each, fault, names in judged if each == group and names is not None]
+        found[group] = {
+            "found": rate(hit for _, hit in own),
+            "by kind": {
+                kind: rate(hit for fault, hit in own if fault == kind)
+                for kind in sorted({fault for fault, _ in own})
             },
         }
-        for group in groups
-    }
+    return found
 
 
 def outcome_figures(items: Sequence[Item], answers: Mapping[str, Answer]) -> dict[str, Any]:

@@ -117,7 +117,6 @@ class Plan:
 
 PLANS: Mapping[str, Plan] = MappingProxyType(
     {
-        "honest": Plan("honest", {}),
         "faulty": Plan(
             "faulty",
             {
@@ -134,6 +133,7 @@ PLANS: Mapping[str, Plan] = MappingProxyType(
                 "late": 0.003,
             },
         ),
+        "honest": Plan("honest", {}),
     }
 )
 """The servers that a stress test is run on."""

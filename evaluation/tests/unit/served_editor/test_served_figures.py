@@ -112,6 +112,13 @@ def test_of_controls_a_fault_must_have_one_of_its_names() -> None:
     assert told["without a fault, and called faulty"]["n"] == 1
 
 
+def test_an_edit_of_all_of_the_image_is_left_out_by_the_region() -> None:
+    told = region_figures([("leak", "a", ["leaked"]), ("leak", "b", []), ("leak", "b", None)])
+    assert (told["leak"]["found"]["estimate"], told["leak"]["found"]["n"]) == (0.5, 2)
+    assert {kind: each["n"] for kind, each in told["leak"]["by kind"].items()} == {"a": 1, "b": 1}
+    assert told["left out: all of the image was to change"]["n"] == 3
+
+
 def test_refusals_by_policy_and_sizes_are_counted() -> None:
     prompt = TEMPLATES["both-captions"].instruction(BEFORE, AFTER)
     answers = {

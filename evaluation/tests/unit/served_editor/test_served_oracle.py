@@ -163,6 +163,8 @@ def test_the_same_question_has_the_same_fault_whatever_was_asked_before() -> Non
     assert forwards == answers(lambda scenes: scenes[::-1])
     prompt = INSTRUCTION(caption(SCENE), caption(SCENE.changed("colour", "blue")))
     assert question_key(image_of(SCENE), prompt, 5) in forwards
+    # Not of the seed, which all edits of an image share.
+    assert len({answer.group for answer in forwards.values()}) > 1
 
 
 def test_a_plan_draws_each_group_as_often_as_it_says() -> None:
