@@ -68,8 +68,8 @@ def served_page(file: Path = SERVED) -> str:
         "The server knows the scene of each image, renders the change that the instruction names, and plants",
         "a fault by a seeded plan. Nothing was tuned on these figures, and no kind or size of a fault is one",
         "that limits were set on. Intervals are 95 % Wilson or Clopper-Pearson intervals; the edits of one",
-        "source count as independent. `quick` was tested with more classifiers at once, so its tests",
-        "had a stricter level. [How preservation is measured](../design/preservation.md).",
+        "source count as independent. `quick` was tested with more classifiers at once, so its family",
+        "of tests was larger. [How preservation is measured](../design/preservation.md).",
     ]
     return page("A stress test on a server that plants faults", finding(made), body, how)
 
@@ -82,8 +82,9 @@ def finding(made: Told) -> str:
     share = sum(faulty["shares of the plan"].get(group, 0) for group in FAULTY)
     return (
         f"Where {share:.0%} of a server's answers are faulty, {_of(gate['kept without a fault'])} of the"
-        f" edits that the gate keeps have no fault, and {_of(told)} have none of those that can be told without a"
-        f" region; {_of(false)} of right edits are refused. {_of(bugs)} of the planted bugs are found."
+        f" edits that the gate keeps have no fault, and {_of(told)} have none of those that can be told"
+        f" without a region; {_of(false)} of right edits are refused. Of the planted bugs {_of(bugs)} are"
+        " found."
     )
 
 

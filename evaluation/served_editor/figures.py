@@ -15,7 +15,7 @@ from counterpose_core.text.edit_instruction import TEMPLATES
 from counterpose_core.types import Estimate
 from evaluation.served_editor.oracle import Answer, question_key
 from evaluation.served_editor.plan import FAULTY
-from evaluation.validity.aims import at_least, at_most
+from evaluation.validity.aims import DISCOVERY, at_least, at_most
 from evaluation.validity.detection import Trial, chances, detection
 from evaluation.validity.report import BugReport, PresetReport
 
@@ -197,7 +197,9 @@ def bug_figures(
     return made
 
 
-def _bugs(planted: Sequence[str], found: set[str], findings: Sequence[Any], tested: Sequence[str]) -> Any:
+def _bugs(
+    planted: Sequence[str], found: set[str], findings: Sequence[Any], tested: Sequence[str]
+) -> dict[str, Any]:
     alarmed = {one.classifier for one in findings if one.verdict == "false-alarm"}
     return {
         "planted bugs found": rate(name in found for name in planted),
@@ -236,7 +238,7 @@ def aims(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
             found = _estimate(bugs["planted bugs found"])
             wanted.append(at_least(f"planted bugs found, {name} server, as by quick", found, quick))
         alarms = _estimate(bugs["false alarms"])
-        wanted.append(at_most(f"significant insights that are false, {name} server", alarms, LEVEL))
+        wanted.append(at_most(f"significant insights that are false, {name} server", alarms, DISCOVERY))
     return [aim.model_dump() for aim in wanted]
 
 

@@ -103,7 +103,7 @@ async def _ran(arm: Arm, asked: Request, folder: Path) -> Done:
     with ExitStack() as stack:
         server = stack.enter_context(images_server(oracle, arm.port))
         suite = served_suite(server)
-        services = _services(suite, server, store, asked.models)
+        services = _services(suite, server, store, folder, asked.models)
         ledger = Ledger(f"sqlite:///{folder}/ledger.db")
         async with fake_gateway(
             folder, ports=lambda world: services, suite=suite, ledger=ledger, store=store
@@ -163,13 +163,18 @@ def served_suite(server: ImagesServer) -> Suite:
     return load_suite(SUITE).model_copy(update={"editor_part": editor, "known_images": None})
 
 
-def _services(suite: Suite, server: ImagesServer, store: BlobStore, models: Path | None) -> Services:
+def _services(
+    suite: Suite, server: ImagesServer, store: BlobStore, folder: Path, models: Path | None
+) -> Services:
     root, options = SUITE_WEIGHTS, ClassifierOptions(models_folder=models)
+    settings = ServiceSettings.model_validate(
+        {"store_url": str(folder.parent / "store"), "state_dir": folder}
+    )
     editor = ImagesApi(server.client(seconds=PATIENCE_S), suite.editor, store)
     return Services(
         captioner=cast(Any, Bare(CaptionerEngine.load(suite.captioner, root, store))),
         perturber=cast(Any, Bare(PerturberEngine.load(suite.perturber, root))),
-        editor=cast(Any, EditorDeployment(ServiceSettings(), editor)),
+        editor=cast(Any, EditorDeployment(settings, editor)),
         scorer=cast(Any, Bare(ScorerEngine.load(suite.scorer, root, store))),
         classifiers=cast(Any, Bare(ClassifiersEngine.load(suite.classifiers, root, store, options))),
     )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from counterpose_core.contract.preservation import Preservation
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.text.edit_instruction import TEMPLATES
+from evaluation.paths import RESULTS
 from evaluation.served_editor.figures import (
     Pair,
     aims,
+    bug_figures,
     control_figures,
     found_figures,
     gate_figures,
@@ -21,6 +24,9 @@ from evaluation.served_editor.figures import (
     region_figures,
 )
 from evaluation.served_editor.oracle import Answer, question_key
+from evaluation.validity.detection import Trial
+from evaluation.validity.report import Validity
+from evaluation.validity.truth import Truth
 
 IMAGE = "a" * 64
 BEFORE, AFTER = "a photo of a red bus on the road", "a photo of a blue bus on the road"
@@ -51,7 +57,7 @@ def pair(group: str, *, seen: bool = True, fault: str = "some", **about: Any) ->
     return Pair(item(**about), Answer(IMAGE, group, fault, changes, seen))
 
 
-REFUSED = {"reason": "gate-preservation", "faults": ["moved"]}
+REFUSED: dict[str, Any] = {"reason": "gate-preservation", "faults": ["moved"]}
 PAIRS = [
     pair("shift", fault="2%", **REFUSED),
     pair("shift", fault="2%", faults=[]),
@@ -117,6 +123,19 @@ def test_an_edit_of_all_of_the_image_is_left_out_by_the_region() -> None:
     assert (told["leak"]["found"]["estimate"], told["leak"]["found"]["n"]) == (0.5, 2)
     assert {kind: each["n"] for kind, each in told["leak"]["by kind"].items()} == {"a": 1, "b": 1}
     assert told["left out: all of the image was to change"]["n"] == 3
+
+
+def test_bugs_are_compared_with_the_preset_over_the_classifiers_that_both_tested() -> None:
+    quick = Validity.model_validate_json((RESULTS / "validity.json").read_bytes()).presets["quick"]
+    truth = Truth([], np.empty((0, 0)))
+    planted = [one for one in quick.bugs if one.classifier == "leaning-vit"]
+    trial = Trial(3, [], [], {"leaning-vit": truth})
+    told = bug_figures(planted, trial, quick, np.random.default_rng(0))
+    assert told["missed"] == ["leaning-vit/fly-on-flowers-is-a-bee@3", "leaning-vit/bus-leans-on-yellow@3"]
+    assert told["quick"]["missed"] == ["leaning-vit/fly-on-flowers-is-a-bee@3"]
+    assert told["quick"]["planted bugs found"]["n"] == 2
+    assert told["quick"]["alarmed"] == ["leaning-vit"]
+    assert told["quick"]["significant insights"] == {"true": 3, "undecided": 1, "false-alarm": 1}
 
 
 def test_refusals_by_policy_and_sizes_are_counted() -> None:
