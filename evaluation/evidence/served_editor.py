@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from counterpose_core.types import Estimate
-from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
+from evaluation.evidence.markdown import NONE, cells, figure, page, table
 from evaluation.paths import RESULTS
 from evaluation.served_editor.plan import FAULTY
 
@@ -26,6 +26,16 @@ GATE = (
 BY_KIND = ("shift", "zoom", "leak")
 LATER = ("controls found", "n", "by the region", "n")
 BUGS = ("editor", "bugs found", "n", "insights", "of them false", "classifiers with a false alarm", "missed")
+SEEN = (
+    "Of edits whose change can be seen. A leak, other colours and a second change cannot be told of an edit",
+    "whose region nobody gave: the gate keeps them.",
+)
+PLANTED = (
+    "*Edits refused* is of those that reached the gate. *By any filter* is of all edits with this fault: the",
+    "filters of CLIP come first. Controls are images that were to be left as they are. *By the region* is",
+    "what the same limits say where they get the exact region, which no run has; an edit of all of the image",
+    "has none.",
+)
 Told = Mapping[str, Any]
 
 
@@ -35,29 +45,19 @@ def served_page(file: Path = SERVED) -> str:
     faulty, setting = made["faulty"], made["setting"]
     left = faulty["by the exact region"]["left out: all of the image was to change"]
     asked = faulty["gate"]["false refusals by what was asked"]
+    gate = [[name, *_share(faulty["gate"][name])] for name in GATE]
+    refused = [[name, *_share(each)] for name, each in asked.items()]
+    groups = table(("fault", "edits refused", "n", "by any filter", "n", *LATER), _groups(faulty))
+    kinds = table(("fault", "edits refused", "n", *LATER), _kinds(faulty))
     body = [
-        "## Aims", "",
-        *table(("aim", "target", "reached", "n", "met"), map(_aim, made["aims"])), "",
-        "## The gate, by the oracle", "",
-        "Of edits whose change can be seen. A leak, other colours and a second change cannot be told of an",
-        "edit whose region nobody gave: the gate keeps them.", "",
-        *table(("figure", "share", "n"), ([name, *_share(faulty["gate"][name])] for name in GATE)), "",
-        "Right edits that are refused, by what was asked for:", "",
-        *table(("attribute", "refused", "n"), ([name, *_share(each)] for name, each in asked.items())), "",
-        "## Planted faults", "",
-        "*Edits refused* is of those that reached the gate. *By any filter* is of all edits with this fault:",
-        "the filters of CLIP come first. Controls are images that were to be left as they are. *By the",
-        "region* is what the same limits say where they get the exact region, which no run has; of"
-        f" {size(Estimate.model_validate(left))} edits",
-        f"{figure(Estimate.model_validate(left))} are left out there, as all of the image was to change.", "",
-        *table(("fault", "edits refused", "n", "by any filter", "n", *LATER), _groups(faulty)), "",
-        "By kind and size:", "",
-        *table(("fault", "edits refused", "n", *LATER), _kinds(faulty)), "",
-        "## Planted bugs", "",
-        *table(BUGS, _bugs(made)), "",
-        "## Other behaviour of the server", "",
-        *_outcomes(faulty["outcomes"]),
-    ]  # fmt: skip
+        *_section("Aims", table(("aim", "target", "reached", "n", "met"), map(_aim, made["aims"]))),
+        *_section("The gate, by the oracle", SEEN, table(("figure", "share", "n"), gate)),
+        *_section("Right edits that are refused", table(("asked for", "refused", "n"), refused)),
+        *_section("Planted faults", [*PLANTED, f"Left out there: {_of(left)} of edits."], groups),
+        *_section("Planted faults, by kind and size", kinds),
+        *_section("Planted bugs", table(BUGS, _bugs(made))),
+        *_section("Other behaviour of the server", _outcomes(faulty["outcomes"])),
+    ]
     how = [
         f"- `make validate-served SOURCES={setting['sources']}`: {setting['sources']} sources of stretch"
         f" {setting['stretch of sources']}, on which `quick` was validated,"
@@ -88,6 +88,12 @@ def finding(made: Told) -> str:
     )
 
 
+def _section(title: str, *blocks: Iterable[str]) -> Iterator[str]:
+    yield from (f"## {title}", "")
+    for block in blocks:
+        yield from (*block, "")
+
+
 def _of(told: Told) -> str:
     estimate = Estimate.model_validate(told)
     return f"{figure(estimate)} (n = {estimate.n})"
@@ -114,9 +120,11 @@ def _groups(faulty: Told) -> Iterator[list[str]]:
         ]
     yield [
         "none",
-        *_share(faulty["gate"]["false refusals"]), NONE, NONE,
-        *_share(controls["without a fault, and called faulty"]), *_share(regions["obeys"]["found"]),
-    ]  # fmt: skip
+        *_share(faulty["gate"]["false refusals"]),
+        *_share(None),
+        *_share(controls["without a fault, and called faulty"]),
+        *_share(regions["obeys"]["found"]),
+    ]
 
 
 def _kinds(faulty: Told) -> Iterator[list[str]]:
@@ -139,9 +147,13 @@ def _bugs(made: Told) -> Iterator[list[str]]:
     for name, each in rows.items():
         false = Estimate.model_validate(each["false alarms"])
         yield [
-            name, *_share(each["planted bugs found"]), str(false.n), figure(false),
-            ", ".join(each["alarmed"]) or NONE, ", ".join(each["missed"]) or NONE,
-        ]  # fmt: skip
+            name,
+            *_share(each["planted bugs found"]),
+            str(false.n),
+            figure(false),
+            ", ".join(each["alarmed"]) or NONE,
+            ", ".join(each["missed"]) or NONE,
+        ]
 
 
 def _outcomes(told: Told) -> list[str]:

@@ -39,17 +39,19 @@ def item(
     if faults is not None:
         told = Preservation.model_validate({"faults": faults, "size_ratio": (1.0, 1.0)})
     served = ServedImage(
-        server="127.0.0.1", model="oracle", template="both-captions", seed=seed, answer=IMAGE, size=(64, 64),
-        seconds=0.1, drift_from=(64, 64) if seed == 7 else None,
-    )  # fmt: skip
-    result = ItemResult(
-        image=IMAGE, caption=BEFORE, edited_caption=AFTER, served=served, preservation=told
-    )  # fmt: skip
-    body: dict[str, Any] = {
-        "id": f"{kind}-{seed}", "ordinal": 0, "kind": kind, "item_group": "source", "source_image": IMAGE,
-        "label": "bus", "state": "filtered" if reason else "done", "reason": reason,
-    }  # fmt: skip
-    return Item.model_validate(body | {"result": result})
+        server="127.0.0.1",
+        model="oracle",
+        template="both-captions",
+        seed=seed,
+        answer=IMAGE,
+        size=(64, 64),
+        seconds=0.1,
+        drift_from=(64, 64) if seed == 7 else None,
+    )
+    result = ItemResult(image=IMAGE, caption=BEFORE, edited_caption=AFTER, served=served, preservation=told)
+    body = {"id": f"{kind}-{seed}", "ordinal": 0, "kind": kind, "item_group": "source", "label": "bus"}
+    ended = {"source_image": IMAGE, "state": "filtered" if reason else "done", "reason": reason}
+    return Item.model_validate(body | ended | {"result": result})
 
 
 def pair(group: str, *, seen: bool = True, fault: str = "some", **about: Any) -> Pair:
