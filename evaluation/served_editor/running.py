@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
-from counterpose_core.blobs import BlobStore
+from counterpose_core.blobs import BlobStore, cache_key
 from counterpose_core.contract.base import IDEMPOTENCY_HEADER
 from counterpose_core.contract.preservation import OF_EDITS
 from counterpose_core.contract.runs import Item
@@ -98,12 +99,14 @@ def finished(arm: Arm, asked: Request, state: Path) -> Done:
 
 async def _ran(arm: Arm, asked: Request, folder: Path) -> Done:
     # Captions and features are the same on every server.
-    store, answers = BlobStore(str(folder.parent / "store")), Kept(folder / "answers.jsonl")
+    store_url = str(folder.parent / "store")
+    store, answers = BlobStore(store_url), Kept(folder / "answers.jsonl")
     oracle = Oracle(arm.plan, by_image(asked.scenes), lambda key, one: answers.add({key: asdict(one)}))
     with ExitStack() as stack:
         server = stack.enter_context(images_server(oracle, arm.port))
         suite = served_suite(server)
-        services = _services(suite, server, store, folder, asked.models)
+        ports: dict[str, Any] = {**_engines(store_url, asked.models)}
+        services = Services(**ports, editor=cast(Any, _editor(suite, server, store, folder)))
         ledger = Ledger(f"sqlite:///{folder}/ledger.db")
         async with fake_gateway(
             folder, ports=lambda world: services, suite=suite, ledger=ledger, store=store
@@ -163,18 +166,38 @@ def served_suite(server: ImagesServer) -> Suite:
     return load_suite(SUITE).model_copy(update={"editor_part": editor, "known_images": None})
 
 
-def _services(
-    suite: Suite, server: ImagesServer, store: BlobStore, folder: Path, models: Path | None
-) -> Services:
-    root, options = SUITE_WEIGHTS, ClassifierOptions(models_folder=models)
-    settings = ServiceSettings.model_validate(
-        {"store_url": str(folder.parent / "store"), "state_dir": folder}
-    )
-    editor = ImagesApi(server.client(seconds=PATIENCE_S), suite.editor, store)
-    return Services(
-        captioner=cast(Any, Bare(CaptionerEngine.load(suite.captioner, root, store))),
-        perturber=cast(Any, Bare(PerturberEngine.load(suite.perturber, root))),
-        editor=cast(Any, EditorDeployment(settings, editor)),
-        scorer=cast(Any, Bare(ScorerEngine.load(suite.scorer, root, store))),
-        classifiers=cast(Any, Bare(ClassifiersEngine.load(suite.classifiers, root, store, options))),
-    )
+@dataclass(frozen=True)
+class _Recalling(Bare):
+    """An engine whose answers are recalled: what comes before the editor is the same on every server."""
+
+    answers: dict[str, Any] = field(default_factory=dict)
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        call = getattr(self.engine, verb)
+
+        async def called(request: BaseModel) -> Any:
+            key = cache_key(verb=verb, request=request)
+            if key not in self.answers:
+                self.answers[key] = call(request)
+            return self.answers[key]
+
+        return called
+
+
+@cache
+def _engines(store_url: str, models: Path | None) -> Mapping[str, Bare]:
+    """Load the engines of the miniature suite, but for the editor, once for all servers."""
+    suite, root, store = load_suite(SUITE), SUITE_WEIGHTS, BlobStore(store_url)
+    options = ClassifierOptions(models_folder=models)
+    return {
+        "captioner": _Recalling(CaptionerEngine.load(suite.captioner, root, store)),
+        "perturber": _Recalling(PerturberEngine.load(suite.perturber, root)),
+        "scorer": Bare(ScorerEngine.load(suite.scorer, root, store)),
+        "classifiers": Bare(ClassifiersEngine.load(suite.classifiers, root, store, options)),
+    }
+
+
+def _editor(suite: Suite, server: ImagesServer, store: BlobStore, folder: Path) -> EditorDeployment:
+    # The deployment's own; its engine has the store already.
+    settings = ServiceSettings.model_validate({"store_url": str(folder / "store"), "state_dir": folder})
+    return EditorDeployment(settings, ImagesApi(server.client(seconds=PATIENCE_S), suite.editor, store))
