@@ -39,6 +39,8 @@ def test_a_run_on_each_server_is_measured_and_kept(tmp_path: Path, monkeypatch: 
     assert set(honest["outcomes"]["answers by group"]) == {"obeys"}
     assert faulty["gate"]["edits answered"] > 15
     assert faulty["planted in edits"]["shift"]["dropped by any filter of images"]["estimate"] > 0.8
+    assert faulty["outcomes"]["items"]["edit: gate-preservation"] > 0
+    assert "edit: gate-preservation" not in honest["outcomes"]["items"]
     policy = faulty["outcomes"]["items filtered as refused by policy"]
     assert 0 < policy <= faulty["outcomes"]["questions refused by policy"] * 2
     assert faulty["by the exact region"]["leak"]["found"]["estimate"] > 0.8
