@@ -60,7 +60,7 @@ def served_page(file: Path = SERVED) -> str:
     ]
     how = [
         f"- `make validate-served SOURCES={setting['sources']}`: {setting['sources']} sources of stretch"
-        f" {setting['stretch of sources']}, on which `quick` was validated,"
+        f" {setting['stretch of sources']}, the first of those that `quick` was validated on,"
         f" {setting['planned edits of a source']} planned edits each,"
         f" {len(setting['classifiers'])} classifiers; the plan draws by seed {setting['seed of the plan']}.",
         "",
@@ -142,8 +142,8 @@ def _kinds(faulty: Told) -> Iterator[list[str]]:
 
 def _bugs(made: Told) -> Iterator[list[str]]:
     rows = {f"{name} server": made[name]["bugs"] for name in ("honest", "faulty")}
-    if "quick" in rows["honest server"]:
-        rows["`quick`"] = rows["honest server"]["quick"]
+    quick = rows["honest server"]["quick"]
+    rows[f"`quick`, {quick['sources']} sources"] = quick
     for name, each in rows.items():
         false = Estimate.model_validate(each["false alarms"])
         yield [

@@ -178,7 +178,7 @@ def outcome_figures(items: Sequence[Item], answers: Mapping[str, Answer]) -> dic
 
 
 def bug_figures(
-    bugs: Sequence[BugReport], trial: Trial, quick: PresetReport | None, generator: np.random.Generator
+    bugs: Sequence[BugReport], trial: Trial, quick: PresetReport, generator: np.random.Generator
 ) -> dict[str, Any]:
     """Planted bugs found and false alarms, beside those of ``quick`` on the same sources and classifiers."""
     planted = chances(bugs, [trial.seed])
@@ -187,13 +187,12 @@ def bug_figures(
     made = _bugs(
         [one.name for one in planted], {one.name for one in found}, detected.findings, list(trial.truths)
     )
-    if quick is not None:
-        made["quick"] = _bugs(
-            [name for name in quick.planted_bugs if name.partition("/")[0] in trial.truths],
-            set(quick.planted_bugs_found),
-            [one for one in quick.detection.findings if one.classifier in trial.truths],
-            list(trial.truths),
-        )
+    made["quick"] = {"sources": quick.setting.sources} | _bugs(
+        [name for name in quick.planted_bugs if name.partition("/")[0] in trial.truths],
+        set(quick.planted_bugs_found),
+        [one for one in quick.detection.findings if one.classifier in trial.truths],
+        list(trial.truths),
+    )
     return made
 
 
@@ -233,10 +232,8 @@ def aims(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
     for name in figures:
         bugs = figures[name]["bugs"]
-        quick = bugs.get("quick", {}).get("planted bugs found", {}).get("estimate")
-        if quick is not None:
-            found = _estimate(bugs["planted bugs found"])
-            wanted.append(at_least(f"planted bugs found, {name} server, as by quick", found, quick))
+        found, quick = _estimate(bugs["planted bugs found"]), bugs["quick"]["planted bugs found"]["estimate"]
+        wanted.append(at_least(f"planted bugs found, {name} server, as by quick", found, quick))
         alarms = _estimate(bugs["false alarms"])
         wanted.append(at_most(f"significant insights that are false, {name} server", alarms, DISCOVERY))
     return [aim.model_dump() for aim in wanted]

@@ -131,8 +131,8 @@ class Oracle:
         region = question.region(source, edited)
         seen = difference(source, edited, region) >= VISIBLE
         fault, planted = _planted(group, question, (source, edited, region), generator, again)
-        if planted is None and group not in ("refuses", "late"):
-            group, fault = "obeys", "none"
+        if planted is None:
+            group, fault = group if group in ("refuses", "late") else "obeys", "none"
         return edited if planted is None else planted, Answer(image, group, fault, question.changes, seen)
 
 
