@@ -10,7 +10,7 @@ from typing import Any
 from counterpose_core.types import Estimate
 from evaluation.evidence.markdown import NONE, cells, figure, page, table
 from evaluation.paths import RESULTS
-from evaluation.served_editor.plan import FAULTY
+from evaluation.served_editor.plan import FAULTY, PLANS
 
 SERVED = RESULTS / "served-editor.json"
 GATE = (
@@ -141,8 +141,8 @@ def _kinds(faulty: Told) -> Iterator[list[str]]:
 
 
 def _bugs(made: Told) -> Iterator[list[str]]:
-    rows = {f"{name} server": made[name]["bugs"] for name in ("honest", "faulty")}
-    quick = rows["honest server"]["quick"]
+    rows = {f"{name} server": made[name]["bugs"] for name in PLANS if name in made}
+    quick = rows["faulty server"]["quick"]
     rows[f"`quick`, {quick['sources']} sources"] = quick
     for name, each in rows.items():
         false = Estimate.model_validate(each["false alarms"])
