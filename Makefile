@@ -31,7 +31,7 @@ INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest -
 PROGRAMME = $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS)) $(if $(AGAIN),--again)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system vllm test-vllm test-trackers test-images-api lock advisories check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt demo-photographs validate validate-findings validate-conjunctions validate-transforms validate-preservation validate-judges validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs bench-edits capacity rehearse load costs scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
+.PHONY: help install system vllm test-vllm test-trackers test-images-api lock advisories check format test durations unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) portable floats $(KERNELS) floats-all $(ALL_KERNELS) contract faults attacks cluster-faults coverage demo demo-interface demo-hunt demo-photographs validate validate-findings validate-conjunctions validate-transforms validate-preservation validate-judges validate-served validate-interface validate-hunt validate-transfers validate-gate bench bench-product bench-photographs bench-edits capacity rehearse load costs scale simulate soak evidence docs tutorials up down dist wheels-test images miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -197,6 +197,9 @@ validate-preservation: $(STAMP) ## plant movements, leaks and drifts in true cou
 
 validate-judges: $(STAMP) ## compare the rule k of n of a stress test's judges with CLIP alone at equal yield: evaluation/results/judges.json (SCENES=600)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.judges $(if $(SCENES),--scenes $(SCENES))
+
+validate-served: $(STAMP) ## run a stress test on an images server that plants faults, and judge the gate: evaluation/results/served-editor.json (SOURCES=400)
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.served_editor $(if $(SOURCES),--sources $(SOURCES))
 
 validate-interface: $(STAMP) ## compare dataset interfaces with rendered truth: evaluation/results/interface-validity.json (SEEDS= IMAGES=)
 	$(BIN)/python -m evaluation.interface_validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(IMAGES),--images $(IMAGES))

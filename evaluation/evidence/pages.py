@@ -23,6 +23,7 @@ from evaluation.evidence.preservation import preservation_page
 from evaluation.evidence.quality import quality_page
 from evaluation.evidence.rehearsal import rehearsal_page
 from evaluation.evidence.scale import scale_page
+from evaluation.evidence.served_editor import served_page
 from evaluation.evidence.simulated_faults import simulated_page
 from evaluation.evidence.speed import speed_page
 from evaluation.evidence.statistics import statistics_page
@@ -46,6 +47,7 @@ def pages() -> Mapping[Path, str]:
         **({EVIDENCE / "conjunctions.md": conjunctions_page(CONJUNCTIONS)} if CONJUNCTIONS.exists() else {}),
         EVIDENCE / "operations.md": operations_page(),
         EVIDENCE / "preservation.md": preservation_page(),
+        EVIDENCE / "served-editor.md": served_page(),
         EVIDENCE / "dataset-interfaces.md": interfaces_page(),
         EVIDENCE / "bug-hunts.md": hunts_page(),
         EVIDENCE / "transfers.md": transfers_page(transfers),

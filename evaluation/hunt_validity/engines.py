@@ -37,7 +37,7 @@ class Kept:
     """Answers by key, appended to one file that several processes may write; a cut line is left out."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._read, self._known = path, 0, dict[str, Any]()
+        self._path, self._read, self.known = path, 0, dict[str, Any]()
         path.parent.mkdir(parents=True, exist_ok=True)
         self.refresh()
 
@@ -55,11 +55,11 @@ class Kept:
                     key, value = json.loads(line)
                 except ValueError:
                     continue
-                self._known[key] = value
+                self.known[key] = value
 
     def get(self, key: str) -> Any | None:
         """The answer, or None."""
-        return self._known.get(key)
+        return self.known.get(key)
 
     def add(self, answers: dict[str, Any]) -> None:
         """Keep answers; one write, so that lines of two processes do not mix."""
@@ -69,7 +69,7 @@ class Kept:
             os.write(handle, text.encode())
         finally:
             os.close(handle)
-        self._known |= answers
+        self.known |= answers
 
 
 @dataclass

@@ -26,7 +26,7 @@ TRIES = 20
 LEAST_ROOM = 0.6
 """Share of a planted leak that must lie outside the region."""
 
-Border = Literal["nearest", "mirror", "grid-wrap"]
+Border = Literal["nearest", "mirror", "reflect", "grid-wrap", "constant"]
 Generator = np.random.Generator
 Plant = Callable[[Pixels, Mask, Generator], Pixels | None]
 """Makes a faulty image of an edited one, given the region asked for; None where nobody would see it."""

@@ -66,10 +66,13 @@ def upload(
     client.datasets.create(name=name)
     for start in tqdm(range(0, len(scenes), _BATCH), desc="upload"):
         batch = scenes[start : start + _BATCH]
-        client.datasets.add(name, list(_uploads(batch, start, label_of)))
+        client.datasets.add(name, list(uploads(batch, start, label_of)))
 
 
-def _uploads(scenes: Sequence[Scene], start: int, label_of: Callable[[Scene], str]) -> Iterator[SourceUpload]:
+def uploads(
+    scenes: Sequence[Scene], start: int, label_of: Callable[[Scene], str] = _object_class
+) -> Iterator[SourceUpload]:
+    """Yield the upload of each scene's image, numbered from ``start``."""
     for number, scene in enumerate(scenes, start):
         content = base64.b64encode(encode_png(render(scene))).decode()
         yield SourceUpload(filename=f"{number:05}.png", label=label_of(scene), content_base64=content)

@@ -142,8 +142,8 @@ def _read(handler: BaseHTTPRequestHandler) -> Asked:
 
 
 @contextmanager
-def images_server(answer: Answering = obey) -> Iterator[ImagesServer]:
-    """Serve during the block."""
+def images_server(answer: Answering = obey, port: int = 0) -> Iterator[ImagesServer]:
+    """Serve during the block, on a free port by default."""
     closing = threading.Event()
     server = ImagesServer(answer)
 
@@ -162,7 +162,7 @@ def images_server(answer: Answering = obey) -> Iterator[ImagesServer]:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    listener = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.port = listener.server_port
     serving = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
     serving.start()

@@ -1,0 +1,167 @@
+"""The page about a stress test whose editor is a server that plants faults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from counterpose_core.types import Estimate
+from evaluation.evidence.markdown import NONE, cells, figure, page, table
+from evaluation.paths import RESULTS
+from evaluation.served_editor.plan import FAULTY, PLANS
+
+SERVED = RESULTS / "served-editor.json"
+GATE = (
+    "kept without a fault",
+    "kept without a fault, of faults that can be told",
+    "kept without a fault, if nothing were refused",
+    "refused with a fault",
+    "false refusals",
+    "kept in the end, without a fault",
+    "left out: the change is not seen",
+    "left out: another filter dropped it before",
+)
+BY_KIND = ("shift", "zoom", "leak")
+LATER = ("controls found", "n", "by the region", "n")
+BUGS = ("editor", "bugs found", "n", "insights", "of them false", "classifiers with a false alarm", "missed")
+SEEN = (
+    "Of edits whose change can be seen. A leak, other colours and a second change cannot be told of an edit",
+    "whose region nobody gave: the gate keeps them.",
+)
+PLANTED = (
+    "*Edits refused* is of those that reached the gate. *By any filter* is of all edits with this fault: the",
+    "filters of CLIP come first. Controls are images that were to be left as they are. *By the region* is",
+    "what the same limits say where they get the exact region, which no run has; an edit of all of the image",
+    "has none.",
+)
+Told = Mapping[str, Any]
+
+
+def served_page(file: Path = SERVED) -> str:
+    """Write the page."""
+    made: Told = json.loads(file.read_bytes())
+    faulty, setting = made["faulty"], made["setting"]
+    left = faulty["by the exact region"]["left out: all of the image was to change"]
+    asked = faulty["gate"]["false refusals by what was asked"]
+    gate = [[name, *_share(faulty["gate"][name])] for name in GATE]
+    refused = [[name, *_share(each)] for name, each in asked.items()]
+    groups = table(("fault", "edits refused", "n", "by any filter", "n", *LATER), _groups(faulty))
+    kinds = table(("fault", "edits refused", "n", *LATER), _kinds(faulty))
+    body = [
+        *_section("Aims", table(("aim", "target", "reached", "n", "met"), map(_aim, made["aims"]))),
+        *_section("The gate, by the oracle", SEEN, table(("figure", "share", "n"), gate)),
+        *_section("Right edits that are refused", table(("asked for", "refused", "n"), refused)),
+        *_section("Planted faults", [*PLANTED, f"Left out there: {_of(left)} of edits."], groups),
+        *_section("Planted faults, by kind and size", kinds),
+        *_section("Planted bugs", table(BUGS, _bugs(made))),
+        *_section("Other behaviour of the server", _outcomes(faulty["outcomes"])),
+    ]
+    how = [
+        f"- `make validate-served SOURCES={setting['sources']}`: {setting['sources']} sources of stretch"
+        f" {setting['stretch of sources']}, the first of those that `quick` was validated on,"
+        f" {setting['planned edits of a source']} planned edits each,"
+        f" {len(setting['classifiers'])} classifiers; the plan draws by seed {setting['seed of the plan']}.",
+        "",
+        "Gateway, worker, ledger and services run in one process, and the editor asks a server on loopback.",
+        "The server knows the scene of each image, renders the change that the instruction names, and plants",
+        "a fault by a seeded plan. Nothing was tuned on these figures, and no kind or size of a fault is one",
+        "that limits were set on. Intervals are 95 % Wilson or Clopper-Pearson intervals; the edits of one",
+        "source count as independent. `quick` was tested with more classifiers at once, so its family",
+        "of tests was larger. [How preservation is measured](../design/preservation.md).",
+    ]
+    return page("A stress test on a server that plants faults", finding(made), body, how)
+
+
+def finding(made: Told) -> str:
+    """Say what the gate lets through, what it refuses wrongly, and whether bugs are found."""
+    faulty = made["faulty"]
+    gate, bugs = faulty["gate"], faulty["bugs"]["planted bugs found"]
+    told, false = gate["kept without a fault, of faults that can be told"], gate["false refusals"]
+    share = sum(faulty["shares of the plan"].get(group, 0) for group in FAULTY)
+    return (
+        f"Where {share:.0%} of a server's answers are faulty, {_of(gate['kept without a fault'])} of the"
+        f" edits that the gate keeps have no fault, and {_of(told)} have none of those that can be told"
+        f" without a region; {_of(false)} of right edits are refused. Of the planted bugs {_of(bugs)} are"
+        " found."
+    )
+
+
+def _section(title: str, *blocks: Iterable[str]) -> Iterator[str]:
+    yield from (f"## {title}", "")
+    for block in blocks:
+        yield from (*block, "")
+
+
+def _of(told: Told) -> str:
+    estimate = Estimate.model_validate(told)
+    return f"{figure(estimate)} (n = {estimate.n})"
+
+
+def _share(told: Told | None) -> tuple[str, str]:
+    return cells(None if told is None else Estimate.model_validate(told))
+
+
+def _aim(aim: Told) -> list[str]:
+    met = {None: "unknown", True: "yes", False: "**no**"}[aim["met"]]
+    return [aim["name"], aim["aim"], *_share(aim["reached"]), met]
+
+
+def _groups(faulty: Told) -> Iterator[list[str]]:
+    controls, regions = faulty["planted in controls"], faulty["by the exact region"]
+    for group, each in faulty["planted in edits"].items():
+        yield [
+            group,
+            *_share(each["refused for preservation"]),
+            *_share(each["dropped by any filter of images"]),
+            *_share(controls.get(group, {}).get("found")),
+            *_share(regions.get(group, {}).get("found")),
+        ]
+    yield [
+        "none",
+        *_share(faulty["gate"]["false refusals"]),
+        *_share(None),
+        *_share(controls["without a fault, and called faulty"]),
+        *_share(regions["obeys"]["found"]),
+    ]
+
+
+def _kinds(faulty: Told) -> Iterator[list[str]]:
+    controls, regions = faulty["planted in controls"], faulty["by the exact region"]
+    for group in BY_KIND:
+        edits = faulty["planted in edits"][group]["by kind"]
+        for kind in edits:
+            yield [
+                f"{group}: {kind}",
+                *_share(edits[kind]),
+                *_share(controls[group]["by kind"].get(kind)),
+                *_share(regions.get(group, {}).get("by kind", {}).get(kind)),
+            ]
+
+
+def _bugs(made: Told) -> Iterator[list[str]]:
+    rows = {f"{name} server": made[name]["bugs"] for name in PLANS if name in made}
+    quick = rows["faulty server"]["quick"]
+    rows[f"`quick`, {quick['sources']} sources"] = quick
+    for name, each in rows.items():
+        false = Estimate.model_validate(each["false alarms"])
+        yield [
+            name,
+            *_share(each["planted bugs found"]),
+            str(false.n),
+            figure(false),
+            ", ".join(each["alarmed"]) or NONE,
+            ", ".join(each["missed"]) or NONE,
+        ]
+
+
+def _outcomes(told: Told) -> list[str]:
+    return [
+        f"- {told['questions refused by policy']} questions were refused by policy; "
+        f"{told['items filtered as refused by policy']} items ended as `policy`.",
+        f"- Of images in another size, {_of(told['another size, recorded as drift'])} are recorded as such.",
+        f"- {told['late questions']} questions were answered after the client's patience;"
+        f" {told['items with an image that came late at first']} items have the image of a later try.",
+        f"- {_of(told['items that ended with an error'])} of all items ended with an error.",
+    ]
