@@ -51,7 +51,7 @@ COST_HEADS = (
     "seconds of a core",
 )
 CONTROLS = """`transform:` is an operation on the image and edits nothing: a metric that likes it says
-nothing of edits. `true-target` is the rendering of what was asked for, the best that an editor could do. PSNR,
+nothing of edits. `true-target` is the rendering of what was asked for, the best that an editor can do. PSNR,
 MSE and SSIM have fewer pairs: a change of all of an image has no outside, and an equal outside no PSNR."""
 NO_COMPARISON = """Stable Diffusion 1.4 (PnP: 1.5) on 700 photographs and paintings of 512 pixels, without
 intervals. **The two tables cannot be compared row by row**: other images, another model, another size, and
