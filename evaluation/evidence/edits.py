@@ -50,16 +50,17 @@ COST_HEADS = (
     "evaluations",
     "seconds of a core",
 )
-CONTROLS = """`transform:` is an operation on the image and edits nothing: a metric that likes it tells
-nothing
-of edits. `true-target` is the rendering of what was asked for, the best that an editor could do. PSNR, MSE
-and SSIM have fewer pairs: a change of all of an image has no outside."""
+CONTROLS = """`transform:` is an operation on the image and edits nothing: a metric that likes it says
+nothing of edits. `true-target` is the rendering of what was asked for, the best that an editor can do. PSNR,
+MSE and SSIM have fewer pairs: a change of all of an image has no outside, and an equal outside no PSNR."""
 NO_COMPARISON = """Stable Diffusion 1.4 (PnP: 1.5) on 700 photographs and paintings of 512 pixels, without
-intervals. **The two tables cannot be compared row by row**: other images, another model, another size,
+intervals. **The two tables cannot be compared row by row**: other images, another model, another size, and
 another CLIP. What compares is the order of methods within a table, and what moves it."""
-INTERVALS = """Intervals are 95 % and over pairs: the wider of a BCa bootstrap and Student's t; of shares
-Wilson's
-or Clopper and Pearson's. Where all pairs agree, it is the exact bound on the share that would differ."""
+INTERVALS = """Intervals are 95 % and over pairs: the wider of a BCa bootstrap (seeded) and Student's t; of
+shares Wilson's or Clopper and Pearson's. Where all pairs agree, it is the exact bound on the share that would
+differ."""
+LEAST_OF_TYPE = 5
+"""Pairs of a type below which it has no row."""
 
 
 def read_edits(file: Path = EDITS) -> EditFigures:
@@ -147,7 +148,8 @@ def _types(found: EditFigures) -> Iterator[Sequence[str]]:
     for name, one in found.contestants.items():
         if one.costs:
             for type_id, metrics in one.by_type.items():
-                yield [f"`{name}`", TYPES[type_id].words, *_compared(metrics)]
+                if metrics["clip"].n >= LEAST_OF_TYPE:
+                    yield [f"`{name}`", TYPES[type_id].words, *_compared(metrics)]
 
 
 def _how(found: EditFigures) -> list[str]:
@@ -156,12 +158,13 @@ def _how(found: EditFigures) -> list[str]:
     skipped = ", ".join(f"{reason}: {number}" for reason, number in data["skipped_scenes"].items())
     absent = "; ".join(f"{name}: {reason}" for name, reason in found.absent.items())
     return [
-        "- `make bench-edits` makes the set and measures on it; `DATA=` names a folder of PIE-Bench's own.",
+        "- `make bench-edits` makes the set and measures on it; `DATA=` names a folder of its format.",
         "- `python -m evaluation.pie_bench --help` tells of other presets, backends and networks.",
         "",
         f"The set has PIE-Bench's proportions: {counted}. Left out: {'; '.join(data['missing'].values())}.",
-        f"It is of {data['split']} scenes from {data['first']:,} on, which nothing else reads; passed over",
-        f"({skipped}). The world is of 64 pixels. Of fewer pairs than it has, every type has its share.",
+        f"It is of {data['split']} scenes from {data['first']:,} on, of 64 pixels; passed over were some",
+        f"({skipped}). Of fewer pairs than it has, every type has its share;",
+        f"a type with fewer than {LEAST_OF_TYPE} pairs has no row of its own.",
         f"Absent: {absent}.",
         "",
         INTERVALS,

@@ -3,7 +3,7 @@
     python -m evaluation.pie_bench.world FOLDER [--pairs 700]
 
 Its types have PIE-Bench's proportions; those that the world has not are named in ``world.json`` and left out.
-Scenes are validation scenes that nothing else of this evaluation reads.
+Scenes are validation scenes, on which no model, preset or threshold was chosen.
 """
 
 from __future__ import annotations
