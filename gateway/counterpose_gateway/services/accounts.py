@@ -49,7 +49,7 @@ class Accounted:
         call, answers = await self._accounts.reserve(run_id, service, most), list[httpx.Response]()
         try:
             yield answers
-        except httpx.ConnectError:
+        except (httpx.ConnectError, httpx.ConnectTimeout):
             # It never reached the service.
             await self._accounts.settle(run_id, call, Spent())
             raise

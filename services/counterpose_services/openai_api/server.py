@@ -22,6 +22,7 @@ from counterpose_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
     CounterposeError,
+    DeadlineExceeded,
     InvalidRequest,
     PolicyRefused,
     UnknownModel,
@@ -188,10 +189,12 @@ class OpenAIServer:
             with self._places:
                 note(most)
                 answer = self._calls.send("POST", url, body, form=form, headers=self._headers, seconds=left)
-        except BackendUnavailable as error:
-            if isinstance(error.__cause__, httpx.ConnectError):
-                # Of one that broke off nobody knows whether it is paid for.
+        except (BackendUnavailable, DeadlineExceeded) as error:
+            if isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
+                # Of one that broke off, or was late, nobody knows whether it is paid for.
                 note(NOTHING, instead_of=most)
+            if isinstance(error, DeadlineExceeded):
+                raise
             return _Again(error)
         if answer.status == httpx.codes.OK:
             return answer

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 
@@ -18,6 +19,8 @@ from counterpose_core.errors import BadBackendOutput, CounterposeError
 from counterpose_core.images.codecs import encode_png, encode_raw
 from counterpose_services.editor.images_api import ImagesApi
 from counterpose_services.openai_api.metering import METER, Meter
+from counterpose_services.openai_api.server import OpenAIServer, Patience
+from counterpose_services.outbound.calls import AnswerLimits, outbound_client
 from fakes.images_gateway import images_suite
 from fakes.images_server import Asked, ImagesServer, Reply, drawing, images_server, obey, refusal
 
@@ -97,11 +100,17 @@ def test_a_late_answer_and_an_unreadable_one_count_as_asked_for(server: ImagesSe
     assert meter.spent == Spent(calls=2, images=1, output_tokens=60)
 
 
-def test_a_server_that_cannot_be_reached_costs_nothing(meter: Meter) -> None:
-    with images_server() as gone:
-        client = gone.client()
+@pytest.mark.parametrize("error", [httpx.ConnectError("refused"), httpx.ConnectTimeout("nobody there")])
+def test_a_server_that_cannot_be_reached_costs_nothing(meter: Meter, error: httpx.TransportError) -> None:
+    def absent(request: httpx.Request) -> httpx.Response:
+        raise error
+
+    limits = AnswerLimits(5.0, 1000)
+    away = outbound_client(limits, transport=httpx.MockTransport(absent))
+    patience = Patience(sleep=lambda _: None)
+    server = OpenAIServer("https://away.example/v1", away, limits=limits, in_flight=1, patience=patience)
     with pytest.raises(CounterposeError):
-        client.drawings("generations", BODY)
+        server.drawings("generations", BODY)
     assert meter.spent == Spent()
 
 

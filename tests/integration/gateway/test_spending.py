@@ -149,6 +149,24 @@ async def test_a_budget_that_ends_inside_a_source_keeps_its_items_that_are_done(
     assert (await gateway.http.get(f"{run}/report")).status_code == 200
 
 
+@pytest.mark.parametrize("images", [40, 100])
+async def test_a_run_in_stages_stops_in_whichever_it_is_and_goes_on(served: Served, images: int) -> None:
+    gateway, server = served
+    await gateway.upload("demo", 12)
+    run = await start(gateway, confirm=True, spending={"images": images})
+    await work(served)
+    stopped = await read(gateway, run)
+    assert (stopped["state"], stopped["problem"]["code"]) == ("failed", "budget-spent")
+    assert len(server.asked) <= images
+    resumed = await gateway.http.post(f"{run}/resume", json={"spending": {"images": 1000}})
+    assert resumed.status_code == 200, resumed.text
+    await work(served)
+    ended, summary = await read(gateway, run), await read(gateway, f"{run}/summary")
+    assert (ended["state"], ended["problem"]) == ("completed", None)
+    assert ended["stage"] > 1
+    assert summary["spending"]["services"]["editor"]["images"] == len(server.asked)
+
+
 async def test_an_image_that_the_store_has_costs_nothing(served: Served) -> None:
     gateway, server = served
     await start(gateway, spending={"images": 100})

@@ -104,6 +104,12 @@ async def test_a_header_that_cannot_be_read_leaves_what_was_reserved(told: str) 
     assert len(book.lines) == 1
 
 
+async def test_a_service_that_cannot_be_reached_in_time_costs_nothing() -> None:
+    handle, _ = answering(httpx.ConnectTimeout("nobody there"), httpx.Response(200, json=GOOD, headers=TOLD))
+    await services_over(handle, book := Book()).captioner.caption(ASKED)
+    assert book.lines[1] == ("run-1 call 1", Spent())
+
+
 async def test_a_call_without_room_is_not_made() -> None:
     handle, seen = answering(httpx.Response(200, json=GOOD, headers=TOLD))
     with pytest.raises(BudgetSpent):
