@@ -34,6 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         sys.stderr.write(f"counterpose-services: {in_words(error)}\n")
         return EXIT_USAGE
+    except CounterposeError as error:
+        # Whether a service may have no replica is a question about its suite.
+        sys.stderr.write(f"counterpose-services: {error.detail}\n")
+        return EXIT_USAGE
     try:
         if given.verb == "check":
             return check(settings, given)

@@ -73,6 +73,17 @@ def test_an_error_names_the_unknown_suite(capsys: pytest.CaptureFixture[str]) ->
     assert "'absent'" in capsys.readouterr().err
 
 
+def test_a_suite_whose_servers_are_not_named_is_refused_before_any_verb(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERPOSE_EDITOR_MIN_REPLICAS", "0")
+    assert launcher.main(["up", "--suite", "api"]) == 2
+    assert "asks servers of yours; set COUNTERPOSE_LANGUAGE_SERVER" in capsys.readouterr().err
+    monkeypatch.delenv("COUNTERPOSE_EDITOR_MIN_REPLICAS")
+    assert launcher.main(["up", "--suite", "api"]) == 3
+    assert "asks servers of yours; set COUNTERPOSE_LANGUAGE_SERVER" in capsys.readouterr().err
+
+
 def test_the_config_never_contains_the_secret(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
