@@ -26,13 +26,14 @@ from tqdm import tqdm
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import EditItem, EditRequest, ReconstructItem, ReconstructRequest
 from counterpose_core.contract.preservation import OF_REGIONS
-from counterpose_core.contract.regions import EditRegion, Side
+from counterpose_core.contract.regions import EditRegion
 from counterpose_core.images.codecs import decode_image, encode_png
 from counterpose_core.preservation.limits import Limits
 from counterpose_core.preservation.scores import measure
 from counterpose_core.stress_test.filters import choose
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.transforms.arrays import Mask, Pixels
+from counterpose_core.types import MaskSide
 from counterpose_miniature.world.grammar import Edit
 from counterpose_miniature.world.renderer import object_mask, render
 from counterpose_services.editor.engine import EditorEngine
@@ -45,7 +46,7 @@ from evaluation.paths import SUITE_WEIGHTS
 from evaluation.validity.judging import verdict
 from evaluation.validity.measures import resampled
 
-SIDES: Mapping[str, Side] = {
+SIDES: Mapping[str, MaskSide] = {
     "background": "outside",
     "companion": "outside",
     "colour": "inside",
@@ -97,7 +98,7 @@ class Models:
         preset = self.suite.editor.presets[name]
         [outcome] = self.editor.edit(EditRequest(items=[item], preset=preset)).outcomes
         variants = outcome.unwrap().variants
-        scores = scored(self.scorer, edit, item.image, [each.image for each in variants])
+        scores = scored(self.scorer, item, [each.image for each in variants])
         strengths = [each.strength for each in variants]
         choice = choose(list(zip(strengths, scores, strict=True)), self.suite.scorer.gate, "paper")
         made = decode_image(self.store.get(variants[choice.index].image))

@@ -9,6 +9,7 @@ import numpy as np
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.captioner import CaptionItem, CaptionRequest
+from counterpose_core.contract.editor import EditItem
 from counterpose_core.contract.judges import JudgeItem, Verdict
 from counterpose_core.stress_test.filters import gate
 from counterpose_core.suite import Suite
@@ -41,7 +42,8 @@ class Panel:
                 continue
             fault, image = answer
             edited = self._store.put(encode_png(image))
-            [scores] = scored(self._scorer, edit, original, [edited])
+            asked = EditItem(image=original, caption=edit.caption, edited_caption=edit.edited_caption)
+            [scores] = scored(self._scorer, asked, [edited])
             item = JudgeItem(
                 original=original,
                 edited=edited,

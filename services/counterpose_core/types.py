@@ -69,6 +69,7 @@ tree needs another library.
 """
 Decoder = Literal["full", "preview"]
 """What decodes latents into images: the pipeline's autoencoder, or the suite's small one."""
+MaskSide = Literal["inside", "outside"]
 Selection = Literal["paper", "released"]
 """How to choose from the strength sweep: the best direction among values that pass, or the largest."""
 TokenAlignment = Literal["words", "released"]

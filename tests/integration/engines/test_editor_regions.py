@@ -12,10 +12,10 @@ import torch
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import EditItem, EditRequest, ReconstructItem, ReconstructRequest
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
-from counterpose_core.contract.regions import EditRegion, Side
+from counterpose_core.contract.regions import EditRegion
 from counterpose_core.errors import ArtifactMissing, InvalidRequest
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png
-from counterpose_core.types import BlobRef, Decoder
+from counterpose_core.types import BlobRef, Decoder, MaskSide
 from counterpose_services.editor.edits.regions import latent_region
 from counterpose_services.editor.engine import EditorEngine
 from counterpose_services.editor.pipeline import Pipeline
@@ -54,7 +54,7 @@ def mask(store: BlobStore, shape: tuple[int, int] = (RESOLUTION, RESOLUTION)) ->
     return store.put(encode_png(pixels))
 
 
-def item(store: BlobStore, edits: Side = "inside", **changes: Any) -> EditItem:
+def item(store: BlobStore, edits: MaskSide = "inside", **changes: Any) -> EditItem:
     known = {"image": image(store), "caption": CAPTION, "edited_caption": EDITED}
     region = EditRegion(mask=mask(store), edits=edits)
     return EditItem.model_validate({**known, "region": region, **changes})
@@ -77,7 +77,7 @@ def decoded(engine: EditorEngine, monkeypatch: pytest.MonkeyPatch) -> list[torch
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("edits", ["inside", "outside"])
 def test_outside_the_region_an_edit_is_the_reconstruction(
-    name: str, edits: Side, engine: EditorEngine, store: BlobStore, decoded: list[torch.Tensor]
+    name: str, edits: MaskSide, engine: EditorEngine, store: BlobStore, decoded: list[torch.Tensor]
 ) -> None:
     bounded = item(store, edits)
     [outcome] = engine.edit(EditRequest(items=[bounded], preset=preset(name))).outcomes
