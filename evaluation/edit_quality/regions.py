@@ -26,13 +26,14 @@ from tqdm import tqdm
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import EditItem, EditRequest, ReconstructItem, ReconstructRequest
 from counterpose_core.contract.preservation import OF_REGIONS
-from counterpose_core.contract.regions import EditRegion, Side
+from counterpose_core.contract.regions import EditRegion
 from counterpose_core.images.codecs import decode_image, encode_png
 from counterpose_core.preservation.limits import Limits
 from counterpose_core.preservation.scores import measure
 from counterpose_core.stress_test.filters import choose
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.transforms.arrays import Mask, Pixels
+from counterpose_core.types import Side
 from counterpose_miniature.world.grammar import Edit
 from counterpose_miniature.world.renderer import object_mask, render
 from counterpose_services.editor.engine import EditorEngine

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from counterpose_core.contract.base import RequestBody, ResponseBody
-from counterpose_core.types import BlobRef
+from counterpose_core.types import BlobRef, Side
 
 RegionOfEdits = Literal["object", "background", "mask", "words"]
 """Where the edits of a run may change an image."""
 OF_MASKS: tuple[RegionOfEdits, ...] = ("object", "background", "mask")
 """Those that a mask bounds; ``words`` is bounded by the attention to the changed words."""
-Side = Literal["inside", "outside"]
-"""Of a mask."""
 ConfinedBy = Literal["latent", "mask", "composite"]
 """What keeps the rest: latents are the source's at each step, and pixels those of the image with nothing
 changed; the server took the mask; or pixels of the source are put back after the edit."""

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, ImageDraw, ImageOps, UnidentifiedImageError
 
-from counterpose_core.contract.regions import Side
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import FORMATS, LARGEST_PHOTOGRAPH, Pixels, decode_image, stated_sides
 from counterpose_core.images.file_structure import SIGNATURE
+from counterpose_core.types import Side
 
 Matte = npt.NDArray[np.uint8]
 """Shape (H, W): the object's share of each pixel, 0 to 255; with nothing between these, only its outline."""

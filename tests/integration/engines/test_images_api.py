@@ -19,11 +19,12 @@ from counterpose_core.contract.editor import (
     ImageSafety,
 )
 from counterpose_core.contract.images_api import ImagesApiPreset
-from counterpose_core.contract.regions import EditRegion, Side
+from counterpose_core.contract.regions import EditRegion
 from counterpose_core.contract.served_images import ServedUsage
 from counterpose_core.errors import Cancelled, InvalidRequest, UnknownModel
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
 from counterpose_core.suite import EditorSuite
+from counterpose_core.types import Side
 from counterpose_services.editor.backends import Backends
 from counterpose_services.editor.images_api import ImagesApi
 from counterpose_services.openai_api.requirements import require_servers
