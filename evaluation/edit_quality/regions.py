@@ -1,6 +1,6 @@
 """What a region keeps: the same edits with one and without, judged by exact masks and the oracle.
 
-    python -m evaluation.edit_quality.regions --preset quick=60 --preset lance-region=20 --out FILE
+    python -m evaluation.edit_quality.regions --preset quick=30 --attribute background --rows ROWS --out FILE
 
 Development scenes are edited as the grammar says: the background or the companion outside the object, its
 colour or kind inside. PSNR is of what was to stay, against the source, and against the source with nothing
@@ -33,7 +33,7 @@ from counterpose_core.preservation.scores import measure
 from counterpose_core.stress_test.filters import choose
 from counterpose_core.suite import Suite, load_suite
 from counterpose_core.transforms.arrays import Mask, Pixels
-from counterpose_core.types import MaskSide
+from counterpose_core.types import Side
 from counterpose_miniature.world.grammar import Edit
 from counterpose_miniature.world.renderer import object_mask, render
 from counterpose_services.editor.engine import EditorEngine
@@ -46,7 +46,7 @@ from evaluation.paths import SUITE_WEIGHTS
 from evaluation.validity.judging import verdict
 from evaluation.validity.measures import resampled
 
-SIDES: Mapping[str, MaskSide] = {
+SIDES: Mapping[str, Side] = {
     "background": "outside",
     "companion": "outside",
     "colour": "inside",
@@ -148,22 +148,32 @@ def main() -> None:
     parser.add_argument("--preset", action="append", required=True, help="NAME=SCENES", dest="presets")
     parser.add_argument("--first", type=int, default=FIRST_SCENE, help="index of the first development scene")
     parser.add_argument("--attribute", action="append", choices=sorted(SIDES), help="default: all")
+    parser.add_argument("--rows", type=Path, required=True, help="keeps finished scenes, as JSON lines")
     parser.add_argument("--out", type=Path, required=True, help="result file")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    lines = given.rows.read_text(encoding="utf-8").splitlines() if given.rows.exists() else []
+    known = [json.loads(line) for line in lines]
+    wanted = given.attribute or list(SIDES)
     grouped = defaultdict[tuple[str, str, bool], list[dict[str, Any]]](list)
     with tempfile.TemporaryDirectory() as folder:
         models = Models(load_suite("miniature"), Path(folder))
         for name, _, count in (text.partition("=") for text in given.presets):
             for index in tqdm(range(int(count)), desc=name, disable=None):
                 one = trial(index, given.first)
-                wanted = tuple(e for e in one.edits if e.attribute in (given.attribute or SIDES))
-                for row in models.rows(name, Trial(one.index, one.scene, wanted)):
+                edits = tuple(each for each in one.edits if each.attribute in wanted)
+                found = [row for row in known if (row["preset"], row["trial"]) == (name, index)]
+                if not found:
+                    found = list(models.rows(name, Trial(one.index, one.scene, edits)))
+                    with given.rows.open("a", encoding="utf-8") as file:
+                        file.writelines(json.dumps(row) + "\n" for row in found)
+                for row in found:
                     grouped[name, SIDES[row["attribute"]], row["bounded"]].append(row)
-    found = defaultdict[str, dict[str, Any]](dict)
+    told = defaultdict[str, dict[str, Any]](dict)
     for (name, side, bounded), rows in grouped.items():
-        found[name][f"{side}, {'region' if bounded else 'everywhere'}"] = figures(rows)
-    given.out.write_text(json.dumps({"first_scene": given.first, **found}, indent=2) + "\n", encoding="utf-8")
+        told[name][f"{side}, {'region' if bounded else 'everywhere'}"] = figures(rows)
+    text = json.dumps({"first_scene": given.first, **told}, indent=2)
+    given.out.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -67,9 +67,11 @@ Its other schedulers are left out: those for flow matching, score and EDM models
 and inpainting schedulers need an image, the parallel ones repeat DDIM and DDPM, and the one with a Brownian
 tree needs another library.
 """
+Side = Literal["inside", "outside"]
+"""Of a mask."""
+
 Decoder = Literal["full", "preview"]
 """What decodes latents into images: the pipeline's autoencoder, or the suite's small one."""
-MaskSide = Literal["inside", "outside"]
 Selection = Literal["paper", "released"]
 """How to choose from the strength sweep: the best direction among values that pass, or the largest."""
 TokenAlignment = Literal["words", "released"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from counterpose_core.contract.base import RequestBody, ResponseBody
-from counterpose_core.types import BlobRef, MaskSide
+from counterpose_core.types import BlobRef, Side
 
 RegionOfEdits = Literal["object", "background", "mask", "words"]
 """Where the edits of a run may change an image."""
@@ -21,7 +21,7 @@ class EditRegion(RequestBody):
 
     mask: BlobRef
     """SHA-256 of a mask in the store, as large as the image and light inside."""
-    edits: MaskSide = "inside"
+    edits: Side = "inside"
     """The side of the mask that the edit may change."""
 
 
@@ -30,7 +30,7 @@ class ConfinedEdit(ResponseBody):
 
     mask: BlobRef
     """SHA-256 of the mask in the store, light inside."""
-    edits: MaskSide
+    edits: Side
     """The side of the mask that the edit was to change."""
     by: ConfinedBy | None = None
     """What kept the rest: `latent`, the latents of the source; `mask`, the server, which took the mask;

@@ -13,7 +13,7 @@ from PIL import ExifTags, Image, ImageDraw, ImageOps, UnidentifiedImageError
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import FORMATS, LARGEST_PHOTOGRAPH, Pixels, decode_image, stated_sides
 from counterpose_core.images.file_structure import SIGNATURE
-from counterpose_core.types import MaskSide
+from counterpose_core.types import Side
 
 Matte = npt.NDArray[np.uint8]
 """Shape (H, W): the object's share of each pixel, 0 to 255; with nothing between these, only its outline."""
@@ -146,7 +146,7 @@ def mask_pixels(matte: Matte, pixels: Pixels) -> Pixels:
     return np.repeat(np.asarray(levels)[:, :, None], 3, axis=2)
 
 
-def editable(data: bytes, edits: MaskSide, size: tuple[int, int]) -> npt.NDArray[np.bool_]:
+def editable(data: bytes, edits: Side, size: tuple[int, int]) -> npt.NDArray[np.bool_]:
     """Return where (H, W) an edit may change an image.
 
     Args:

@@ -218,7 +218,7 @@ class EditorEngine(EditBackend):
                 # Most values of a sweep are not chosen: no row will name their images.
                 self.store.note_made(made.refs, of=request.items[index].image)
                 told = zip(request.values, made.refs, made.safety, strict=True)
-                by = request.preset.confined_by if index in around.refs else None
+                by = None if request.items[index].region is None else request.preset.confined_by
                 unchanged = around.refs.get(index)
                 variants = [
                     EditVariant(strength=value, image=ref, safety=safety, confined_by=by, unchanged=unchanged)
@@ -278,11 +278,16 @@ class EditorEngine(EditBackend):
     def _previewed_before(
         self, request: EditRequest, refused: Mapping[int, ItemResult]
     ) -> dict[int, ItemResult]:
-        """Return the latents of items that were previewed at all requested values, without evaluations."""
+        """Return the latents of items that were previewed at all requested values, without evaluations.
+
+        Around a region goes what its inversion returns to, so it must still be there.
+        """
+        preset = PromptToPromptPreset.of(request.preset)
         found = {
-            index: self._previewed.find(item, PromptToPromptPreset.of(request.preset), request.values)
+            index: self._previewed.find(item, preset, request.values)
             for index, item in enumerate(request.items)
             if index not in refused
+            and (item.region is None or self._inversions.find(self.pipeline.captioned(item), preset))
         }
         return {index: ItemLatents(latents) for index, latents in found.items() if latents is not None}
 
@@ -304,14 +309,12 @@ class EditorEngine(EditBackend):
         preset, inverted = PromptToPromptPreset.of(request.preset), dict(inversions.inverted)
         items = dict[int, EditItem]()
         for index, item in enumerate(request.items):
+            image = self.pipeline.captioned(item)
             if item.region is None or not isinstance(results[index], ItemLatents):
                 continue
-            # What was previewed before was inverted before.
-            found = inverted.get(self.pipeline.captioned(item)) or self._inversions.find(
-                self.pipeline.captioned(item), preset
-            )
+            found = inverted.get(image) or self._inversions.find(image, preset)
             if found is not None:
-                items[index], inverted[self.pipeline.captioned(item)] = item, found
+                items[index], inverted[image] = item, found
         return Surroundings.of(self.pipeline, self.store, items, inverted, request.decoder)
 
     def _invert(self, call: EngineCall, request: EditRequest, items: Mapping[int, EditItem]) -> Inversions:

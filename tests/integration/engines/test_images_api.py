@@ -24,7 +24,7 @@ from counterpose_core.contract.served_images import ServedUsage
 from counterpose_core.errors import Cancelled, InvalidRequest, UnknownModel
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
 from counterpose_core.suite import EditorSuite
-from counterpose_core.types import MaskSide
+from counterpose_core.types import Side
 from counterpose_services.editor.backends import Backends
 from counterpose_services.editor.images_api import ImagesApi
 from counterpose_services.openai_api.requirements import require_servers
@@ -227,7 +227,7 @@ def test_another_size_is_drift_and_only_undone_where_the_preset_says_so(
     assert decode_image(store.get(variant.image)).shape == ((12, 16, 3) if resize else (24, 24, 3))
 
 
-def bounded(store: BlobStore, image: str, edits: MaskSide = "inside", **preset: object) -> EditRequest:
+def bounded(store: BlobStore, image: str, edits: Side = "inside", **preset: object) -> EditRequest:
     """An edit of the left quarter, or of the rest."""
     mask = np.zeros((12, 16, 3), np.uint8)
     mask[:, :4] = 255
@@ -238,7 +238,7 @@ def bounded(store: BlobStore, image: str, edits: MaskSide = "inside", **preset: 
 
 @pytest.mark.parametrize(("edits", "changed"), [("inside", slice(0, 4)), ("outside", slice(4, None))])
 def test_a_server_that_takes_masks_gets_one_that_is_transparent_where_the_image_may_change(
-    edits: MaskSide, changed: slice, server: ImagesServer, store: BlobStore, image: str, pixels: Pixels
+    edits: Side, changed: slice, server: ImagesServer, store: BlobStore, image: str, pixels: Pixels
 ) -> None:
     engine = backend(server, store, mask=True)
     [variant] = edited(engine, bounded(store, image, edits, mask=True))

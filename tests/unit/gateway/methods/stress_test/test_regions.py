@@ -9,6 +9,7 @@ import pytest
 
 from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.editor import EditItem, EditRequest, EditResponse
+from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.preservation import Preservation, PreservationItem
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.regions import EditRegion
@@ -245,3 +246,15 @@ async def test_a_preset_may_name_the_region_which_the_run_records(
     assert config.request.region == recorded
     assert all(item.instruction for item in items)
     assert config.measures_preservation
+
+
+def test_a_backend_without_attention_has_no_region_of_words() -> None:
+    with pytest.raises(InvalidRequest, match="'images-api' cannot tell where words are") as caught:
+        ImagesApiPreset(backend="images-api").confined_to_words()
+    assert caught.value.pointer == "/region"
+
+
+def test_without_a_region_requests_items_and_presets_are_hashed_as_before() -> None:
+    item = EditItem(image="a" * 64, caption="a", edited_caption="b")
+    bodies = [ImagesApiPreset(backend="images-api"), PromptToPromptPreset(), item, runs.stress_test_request()]
+    assert all({"region", "mask"}.isdisjoint(body.model_dump()) for body in bodies)
