@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,7 @@ class Arm:
         """Which edits the rule keeps."""
         rule = self.rule
         votes = zip(map(_clip, rows), *self.others, strict=True)
-        said = (
+        said: Iterator[dict[str, Judgement]] = (
             {name: Judgement(verdict=verdict) for name, verdict in zip(rule.judges, each, strict=True)}
             for each in votes
         )
