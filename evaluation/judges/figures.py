@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,23 +29,27 @@ CALIBRATIONS = 1000
 
 @dataclass(frozen=True)
 class Arm:
-    """A rule over judges: what the two beside CLIP say of each edit, None where there is no second."""
+    """A rule over CLIP and ``others``, at most two, by what these say of each edit."""
 
     name: str
     keep: int
-    first: Verdicts
-    second: Verdicts | None = None
+    others: Sequence[Verdicts] = ()
+
+    @property
+    def rule(self) -> Rule:
+        """The product's rule, whatever the others are called in it."""
+        names: tuple[JudgeName, ...] = ("clip", "judge", "encoder")
+        return Rule.of(names[: len(self.others) + 1], self.keep)
 
     def kept(self, rows: Sequence[Row]) -> Flags:
-        """Which edits the product's rule keeps."""
-        names: list[JudgeName] = ["clip", "judge"] if self.second is None else ["clip", "judge", "encoder"]
-        rule, flags = Rule.of(names, self.keep), np.zeros(len(rows), dtype=np.bool_)
-        for at, row in enumerate(rows):
-            said = {"clip": _clip(row), "judge": self.first[at]}
-            if self.second is not None:
-                said["encoder"] = self.second[at]
-            flags[at] = rule.decide({name: Judgement(verdict=each) for name, each in said.items()}) == "kept"
-        return flags
+        """Which edits the rule keeps."""
+        rule = self.rule
+        votes = zip(map(_clip, rows), *self.others, strict=True)
+        said: Iterator[dict[str, Judgement]] = (
+            {name: Judgement(verdict=verdict) for name, verdict in zip(rule.judges, each, strict=True)}
+            for each in votes
+        )
+        return np.array([rule.decide(judgements) == "kept" for judgements in said], dtype=np.bool_)
 
 
 def _clip(row: Row) -> Verdict:
@@ -92,7 +96,7 @@ def compared(rows: Sequence[Row], arm: Arm, seed: int) -> dict[str, Any]:
 
     return {
         "arm": arm.name,
-        "rule": f"{arm.keep} of {2 if arm.second is None else 3}",
+        "rule": f"{arm.keep} of {len(arm.rule.voters)}",
         "kept": int(kept.sum()),
         "yield": float(kept.mean()),
         "precision": share(right, kept),
@@ -121,22 +125,21 @@ def figures(rows: Sequence[Row], seed: int) -> dict[str, Any]:
     half = [row for row in rows if row.source % 2 == 0]
     test = [row for row in rows if row.source % 2 == 1]
     told = [row.captioner for row in test]
-    real = [Arm("CLIP and a captioner", keep, told) for keep in (1, 2)]
+    real = [Arm("CLIP and a captioner", keep, [told]) for keep in (1, 2)]
     simulated = list[Arm]()
     for rate in RATES:
         pair = [scripted(test, rate, generator) for _ in range(2)]
-        simulated += [Arm(f"two judges that err in {rate:.0%}", keep, *pair) for keep in (2, 3)]
+        simulated += [Arm(f"two judges that err in {rate:.0%}", keep, pair) for keep in (2, 3)]
     pair = [scripted(test, 0.1, generator, hard=True) for _ in range(2)]
-    simulated += [
-        Arm("two judges that err in 10% together, on the same images", keep, *pair) for keep in (2, 3)
-    ]
-    simulated.append(Arm("a captioner and a judge that errs in 20%", 2, told, scripted(test, 0.2, generator)))
+    simulated += [Arm("two judges that err in 10%, on the same third", keep, pair) for keep in (2, 3)]
+    liar = scripted(test, 0.2, generator)
+    simulated.append(Arm("a captioner and a judge that errs in 20%", 2, [told, liar]))
     judges = {"clip": [_clip(row) for row in half], "captioner": [row.captioner for row in half]}
     return {
         "edits": len(test),
         "scenes": len({row.source for row in test}),
         "faults": _faults(test, judges={"clip": [_clip(row) for row in test], "captioner": told}),
-        "clip alone": compared(test, Arm("CLIP alone", 1, ["no"] * len(test)), seed),
+        "clip alone": compared(test, Arm("CLIP alone", 1), seed),
         "judges": [compared(test, arm, seed) for arm in real],
         SIMULATED: [compared(test, arm, seed) for arm in simulated],
         "calibrations on the other half": {

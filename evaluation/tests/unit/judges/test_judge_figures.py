@@ -57,12 +57,12 @@ def test_clip_alone_keeps_what_gets_furthest_first() -> None:
 
 def test_two_judges_that_never_err_keep_the_right_edits_and_clip_alone_does_not() -> None:
     right = scripted(ROWS, 0.0, np.random.default_rng(1))
-    found = compared(ROWS, Arm("two", 2, right, right), seed=3)
+    found = compared(ROWS, Arm("two", 2, [right, right]), seed=3)
     assert (found["rule"], found["kept"], found["precision"]["estimate"]) == ("2 of 3", 300, 1.0)
     assert found["recall"]["estimate"] == 1.0
     assert found["clip_precision"]["estimate"] == pytest.approx(0.5, abs=0.05)
     assert found["gain"]["low"] > 0.3
-    alone = compared(ROWS, Arm("CLIP alone", 1, ["no"] * len(ROWS)), seed=3)
+    alone = compared(ROWS, Arm("CLIP alone", 1), seed=3)
     assert alone["kept"] == sum(one.failed is None for one in ROWS)
     assert alone["gain"]["estimate"] == 0.0
 
