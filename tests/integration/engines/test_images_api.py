@@ -29,14 +29,8 @@ from counterpose_services.editor.backends import Backends
 from counterpose_services.editor.images_api import ImagesApi
 from counterpose_services.openai_api.requirements import require_servers
 from counterpose_services.settings import ServiceSettings
+from fakes.images_editor import CAPTION, EDITED, backend, edited, never, request, suite_of
 from fakes.images_server import Asked, ImagesServer, Reply, always, drawing, images_server, obey
-
-CAPTION, EDITED = "a photo of a dog on the grass", "a photo of a dog on the water"
-
-
-def never() -> bool:
-    return False
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> BlobStore:
@@ -57,35 +51,6 @@ def image(store: BlobStore, pixels: Pixels) -> str:
 def server() -> Iterator[ImagesServer]:
     with images_server() as serving:
         yield serving
-
-
-def suite_of(url: str, **preset: object) -> EditorSuite:
-    given = {"backend": "images-api", **preset}
-    return EditorSuite.model_validate(
-        {
-            "model": "editor-1",
-            "server": url,
-            "resolution": 32,
-            "default_preset": "api",
-            "presets": {"api": given},
-        }
-    )
-
-
-def backend(server: ImagesServer, store: BlobStore, **preset: object) -> ImagesApi:
-    return ImagesApi(server.client(), suite_of(server.url, **preset), store)
-
-
-def request(image: str, *edited: str, **preset: object) -> EditRequest:
-    items = [EditItem(image=image, caption=CAPTION, edited_caption=text) for text in edited or (EDITED,)]
-    return EditRequest(
-        items=items, preset=ImagesApiPreset.model_validate({"backend": "images-api", **preset})
-    )
-
-
-def edited(engine: ImagesApi, asked: EditRequest) -> list[EditVariant]:
-    outcomes = engine.edit(asked, cancelled=never).outcomes
-    return [outcome.unwrap().variants[0] for outcome in outcomes]
 
 
 def test_an_edit_is_asked_for_by_a_form_and_an_instruction(
@@ -225,81 +190,6 @@ def test_another_size_is_drift_and_only_undone_where_the_preset_says_so(
     assert served is not None
     assert (served.size, served.drift_from, served.resized) == ((24, 24), (16, 12), resize)
     assert decode_image(store.get(variant.image)).shape == ((12, 16, 3) if resize else (24, 24, 3))
-
-
-def bounded(store: BlobStore, image: str, edits: Side = "inside", **preset: object) -> EditRequest:
-    """An edit of the left quarter, or of the rest."""
-    mask = np.zeros((12, 16, 3), np.uint8)
-    mask[:, :4] = 255
-    whole = request(image, **preset)
-    region = EditRegion(mask=store.put(encode_png(mask)), edits=edits)
-    return whole.model_copy(update={"items": [whole.items[0].model_copy(update={"region": region})]})
-
-
-@pytest.mark.parametrize(("edits", "changed"), [("inside", slice(0, 4)), ("outside", slice(4, None))])
-def test_a_server_that_takes_masks_gets_one_that_is_transparent_where_the_image_may_change(
-    edits: Side, changed: slice, server: ImagesServer, store: BlobStore, image: str, pixels: Pixels
-) -> None:
-    engine = backend(server, store, mask=True)
-    [variant] = edited(engine, bounded(store, image, edits, mask=True))
-    [asked] = server.asked
-    assert asked.mask is not None
-    assert asked.mask.shape == (12, 16)
-    expected = np.full((12, 16), 255)
-    expected[:, changed] = 0
-    assert np.array_equal(asked.mask, expected)
-    assert variant.confined_by == "mask"
-    # It answers with its own grain all over: nothing was put back.
-    made = decode_image(store.get(variant.image))
-    assert (made != pixels)[expected > 0].any()
-    assert np.abs(made.astype(int) - pixels)[expected > 0].max() <= 2
-    # The whole image is another question, and so is another side.
-    edited(engine, request(image, mask=True))
-    edited(engine, bounded(store, image, edits, mask=True))
-    assert [each.mask is None for each in server.asked] == [False, True]
-
-
-def test_a_server_that_takes_none_has_the_rest_of_the_source_put_back_over_its_answer(
-    server: ImagesServer, store: BlobStore, image: str, pixels: Pixels
-) -> None:
-    engine = backend(server, store)
-    [whole], [variant] = edited(engine, request(image)), edited(engine, bounded(store, image))
-    assert (whole.confined_by, variant.confined_by) == (None, "composite")
-    made, answer = (decode_image(store.get(each.image)) for each in (variant, whole))
-    assert np.array_equal(made[:, 4:], pixels[:, 4:])
-    assert np.array_equal(made[:, :4], answer[:, :4])
-    # The server was asked for the same image: it is not paid for twice.
-    assert len(server.asked) == 1
-    assert server.asked[0].mask is None
-
-
-def test_an_answer_of_another_size_is_laid_on_its_source_before_the_rest_is_put_back(
-    server: ImagesServer, store: BlobStore, image: str, pixels: Pixels
-) -> None:
-    server.answer = always(drawing(encode_png(np.full((24, 32, 3), 7, np.uint8))))
-    [variant] = edited(backend(server, store), bounded(store, image))
-    made = decode_image(store.get(variant.image))
-    assert np.array_equal(made[:, 4:], pixels[:, 4:])
-    assert (made[:, :4] == 7).all()
-    assert variant.served is not None
-    assert (variant.served.size, variant.served.resized) == ((32, 24), True)
-
-
-def test_a_mask_of_another_size_is_refused_before_the_server_is_asked(
-    server: ImagesServer, store: BlobStore, image: str
-) -> None:
-    mask = store.put(encode_png(np.full((6, 8, 3), 255, np.uint8)))
-    whole = request(image, mask=True)
-    wrong = whole.items[0].model_copy(update={"region": EditRegion(mask=mask)})
-    [outcome] = (
-        backend(server, store, mask=True)
-        .edit(whole.model_copy(update={"items": [wrong]}), cancelled=never)
-        .outcomes
-    )
-    assert outcome.problem is not None
-    assert outcome.problem.code == InvalidRequest.code
-    assert "the mask has 8 x 6 pixels, but its image 16 x 12" in outcome.problem.detail
-    assert server.asked == []
 
 
 def test_an_answer_is_not_asked_for_again_unless_something_that_was_asked_differs(

@@ -39,7 +39,7 @@ def test_a_suite_names_a_server_of_images_on_any_base(tmp_path: Path) -> None:
     preset = suite.editor.presets["api"]
     assert isinstance(preset, ImagesApiPreset)
     assert (preset.template, preset.sweep, preset.loads_weights) == ("both-captions", (1.0,), False)
-    assert suite.editor.capabilities.abilities == {"instruction"}
+    assert suite.editor.capabilities.abilities == {"instruction", "mask"}
     assert suite.editor.redraw_preset == preset
     assert suite.captioner == load_suite("miniature").captioner
 
@@ -99,7 +99,7 @@ def test_the_suite_api_asks_the_user_s_servers_and_keeps_lance_s_scorer() -> Non
     assert {suite.captioner.server, suite.perturber.server} == {SERVERS.language_server}
     assert {suite.captioner.model, suite.perturber.model} == {SERVERS.language_model}
     assert (suite.editor.server, suite.editor.model) == (SERVERS.images_server, SERVERS.images_model)
-    assert suite.editor.capabilities.abilities == {"instruction", "seeded"}
+    assert suite.editor.capabilities.abilities == {"instruction", "mask", "seeded"}
     assert suite.editor.redraw_preset == suite.editor.presets["api"]
     assert (suite.scorer, suite.classifiers) == (lance.scorer, lance.classifiers)
 

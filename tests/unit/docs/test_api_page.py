@@ -62,7 +62,7 @@ def test_the_page_s_own_suite_is_read_as_it_stands(settings: ServiceSettings, tm
     suite = load_suite(str(file), settings)
     require_servers_of(suite, settings)
     # What the page says of servers that take no seed.
-    assert suite.editor.capabilities.abilities == {"instruction"}
+    assert suite.editor.capabilities.abilities == {"instruction", "mask"}
     assert suite.scorer == load_suite("lance").scorer
 
 
