@@ -8,12 +8,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-import httpx
-
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import editor
 from counterpose_core.contract.preservation import Preservation, PreservationItem
-from counterpose_core.contract.spending import SPENT_HEADER
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
 from counterpose_core.preservation.record import recorded
 from counterpose_core.suite import EditorSuite, Suite
@@ -22,12 +19,12 @@ from counterpose_gateway.services.clients import services_of
 from counterpose_gateway.services.ports import Services
 from counterpose_services.editor.deployment import EditorDeployment
 from counterpose_services.editor.images_api import ImagesApi
-from counterpose_services.openai_api.metering import METER, Meter
 from counterpose_services.settings import ServiceSettings
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.images_server import Answering, ImagesServer, images_server, obey
 from fakes.ports import FakeEditor, FakeScorer, fake_services
-from fakes.service_http import caller_over, served
+from fakes.service_apps import ServiceApps
+from fakes.service_http import caller_over
 from fakes.world import CAPTION, FakeWorld, Shown, fake_suite
 
 
@@ -80,18 +77,9 @@ def images_suite(url: str) -> Suite:
 
 
 def accounted(services: Services, accounts: Accounts, suite: Suite) -> Services:
-    """The services over HTTP, which tell what they asked others for, and who keeps the account."""
-    handle = served(services)
-
-    async def tell(request: httpx.Request) -> httpx.Response:
-        METER.set(meter := Meter())
-        answering = handle(request)
-        assert not isinstance(answering, httpx.Response)
-        answer = await answering
-        answer.headers[SPENT_HEADER] = meter.spent.model_dump_json()
-        return answer
-
-    return services_of(caller_over(tell, accounted=Accounted(accounts, suite)))
+    """The services behind their real HTTP applications, called by who keeps the account."""
+    apps = ServiceApps(services, ServiceSettings.model_validate({"secret": "a-secret-of-some-length"}))
+    return services_of(caller_over(apps.handle_async_request, accounted=Accounted(accounts, suite)))
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from counterpose._sync.client import Client
 from counterpose._sync.run_handle import RunHandle
 from counterpose_core.contract.runs import Run
 from counterpose_core.contract.stress_tests import StressTestSummary
-from counterpose_core.errors import ImagesOutsideSuite, InvalidRequest
+from counterpose_core.errors import BudgetSpent, ImagesOutsideSuite, InvalidRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ def _interrupt_hint(run_id: str, serves_function: bool) -> str:
 
 def failures(run: Run, summary: object) -> str:
     """Say why a run did not complete."""
-    if run.problem is not None and run.problem.code == ImagesOutsideSuite.code:
+    if run.problem is not None and run.problem.code in (ImagesOutsideSuite.code, BudgetSpent.code):
         return run.problem.detail
     if isinstance(summary, StressTestSummary) and summary.failed_codes:
         return ", ".join(f"{code}: {count}" for code, count in summary.failed_codes.items())

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from counterpose._cli.follow import failures
 from counterpose._cli.spending import read_prices
+from counterpose_core.contract.base import Problem
 from counterpose_core.contract.spending import Price, Spending, SpendingEstimate, Spent, dollars
-from counterpose_core.errors import InvalidRequest
+from counterpose_core.errors import BudgetSpent, InvalidRequest
 from fakes.command import Play, run
-from fakes.sdk import a_summary, run_answer, summary_answer
+from fakes.sdk import a_run, a_summary, run_answer, summary_answer
 
 TOML = """
 [qwen-image-edit]
@@ -132,6 +134,13 @@ def test_the_summary_in_the_terminal_says_what_was_spent(play: Play) -> None:
     play(run_answer("completed", 3), summary_answer(a_summary().model_copy(update={"spending": spending})))
     shown = run("show", "run-1").stdout
     assert "stopped at its budget of 3 images\nservers of others: 3 calls, 3 images" in shown
+
+
+def test_a_run_that_stopped_says_so_in_place_of_its_failures() -> None:
+    stopped = BudgetSpent("stopped at its budget of 3 images; resume it with a larger one")
+    ended = a_run("failed", 3).model_copy(update={"problem": Problem.of(stopped)})
+    failed = a_summary().model_copy(update={"failed_codes": {"budget-spent": 4}})
+    assert failures(ended, failed) == stopped.detail
 
 
 def test_small_amounts_keep_two_digits() -> None:
