@@ -11,26 +11,20 @@ import pytest
 
 from counterpose_core.blobs import BlobStore, digest
 from counterpose_core.contract.editor import (
-    EditItem,
-    EditRequest,
-    EditVariant,
     GenerateItem,
     GenerateRequest,
     ImageSafety,
 )
-from counterpose_core.contract.images_api import ImagesApiPreset
-from counterpose_core.contract.regions import EditRegion
 from counterpose_core.contract.served_images import ServedUsage
 from counterpose_core.errors import Cancelled, InvalidRequest, UnknownModel
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
-from counterpose_core.suite import EditorSuite
-from counterpose_core.types import Side
 from counterpose_services.editor.backends import Backends
 from counterpose_services.editor.images_api import ImagesApi
 from counterpose_services.openai_api.requirements import require_servers
 from counterpose_services.settings import ServiceSettings
 from fakes.images_editor import CAPTION, EDITED, backend, edited, never, request, suite_of
 from fakes.images_server import Asked, ImagesServer, Reply, always, drawing, images_server, obey
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> BlobStore:

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from counterpose_core.blobs import BlobStore, digest
+from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import (
-    EditItem,
     EditRequest,
-    EditVariant,
-    GenerateItem,
-    GenerateRequest,
-    ImageSafety,
 )
-from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.regions import EditRegion
-from counterpose_core.contract.served_images import ServedUsage
-from counterpose_core.errors import Cancelled, InvalidRequest, UnknownModel
+from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
-from counterpose_core.suite import EditorSuite
 from counterpose_core.types import Side
-from counterpose_services.editor.backends import Backends
-from counterpose_services.editor.images_api import ImagesApi
-from counterpose_services.openai_api.requirements import require_servers
-from counterpose_services.settings import ServiceSettings
-from fakes.images_editor import CAPTION, EDITED, backend, edited, never, request, suite_of
-from fakes.images_server import Asked, ImagesServer, Reply, always, drawing, images_server, obey
+from fakes.images_editor import backend, edited, never, request
+from fakes.images_server import ImagesServer, always, drawing, images_server
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> BlobStore:
