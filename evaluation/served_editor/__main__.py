@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -176,7 +175,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args(arguments)
     use_threads(1)
-    began = time.process_time()
     state = given.state.absolute()
     suite = [*roster.suite_classifiers(), *roster.zero_shot_classifiers()]
     entrants = suite if given.roster == "suite" else contestants(Order(state=state))
@@ -187,7 +185,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen, known = given.servers.split(","), arms(PLANS)
     runs = {name: finished(known[name], asked, study.state) for name in chosen}
     made = study.report(runs)
-    made["setting"]["processor seconds of the last call"] = round(time.process_time() - began)
     text = json.dumps(made, indent=1, ensure_ascii=False)
     write_atomically(given.out, f"{text}\n".encode())
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,7 +32,7 @@ def test_a_run_on_each_server_is_measured_and_kept(tmp_path: Path, monkeypatch: 
     out = tmp_path / "out.json"
     given = ["--sources", "8", "--state", str(tmp_path), "--out", str(out)]
     command.main(given)
-    made = read(out)
+    made = json.loads(out.read_bytes())
     faulty, honest = made["faulty"], made["honest"]
     assert set(faulty["outcomes"]["answers by group"]) == {"obeys", "shift", "leak", "refuses"}
     assert set(honest["outcomes"]["answers by group"]) == {"obeys"}
@@ -51,10 +50,4 @@ def test_a_run_on_each_server_is_measured_and_kept(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(running, "images_server", gone)
     command.main(given)
-    assert read(out) == made
-
-
-def read(file: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(file.read_bytes())
-    del told["setting"]["processor seconds of the last call"]
-    return told
+    assert json.loads(out.read_bytes()) == made
