@@ -131,8 +131,9 @@ class ChatJudge:
             questions="\n".join(f"{name}: {QUESTIONS[name].format(label=item.label)}" for name in names),
             form="{" + ", ".join(f'"{name}": "..."' for name in names) + "}",
         )
-        key = cache_key(original=item.original, text=text, model=self.identity.revision)
-        images = [decode_image(self._store.get(ref)) for ref in (item.original, item.edited)]
+        refs = (item.original, item.edited)
+        key = cache_key(images=refs, text=text, model=self.identity.revision)
+        images = [decode_image(self._store.get(ref)) for ref in refs]
         return _Question(self._body(images, text), names, key, item.edited)
 
     def _body(self, images: Sequence[Pixels], text: str) -> dict[str, Any]:

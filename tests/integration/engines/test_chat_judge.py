@@ -159,6 +159,9 @@ def test_an_answer_is_paid_for_once_and_one_without_form_is_asked_for_again(stor
     server = Server(json.dumps(YES))
     assert judged(store, server) == judged(store, server)
     assert len(server.asked) == 1
+    edit = item(store)
+    judged(store, server, edit.model_copy(update={"edited": edit.original}))
+    assert len(server.asked) == 2
     broken = Server("?")
     for _ in range(2):
         judged(store, broken, item(store, 1))

@@ -204,7 +204,9 @@ async def try_judges(config: StressTestConfig, image: str, label: str, services:
     item = JudgeItem(
         original=image, edited=image, label=label, caption=label, edited_caption=label, change=False
     )
+    # Its class alone: a request waits for this, and hundreds of images would take minutes.
+    own = {label: images for label, images in config.references.items() if label == item.label}
     for name in config.request.rule.asked:
-        references = config.references if name == "encoder" else {}
+        references = own if name == "encoder" else {}
         request = JudgeRequest(judge=name, items=[item], references=references)
         (await services.scorer.judge(request)).outcomes[0].unwrap()
