@@ -6,7 +6,7 @@ Development scenes are edited as the grammar says: the background or the compani
 colour or kind inside. PSNR is of what was to stay, against the source, and against the source with nothing
 changed by the editor's own path, as are SSIM and the wrong region, in which an edit is if
 `counterpose_core.preservation` calls it drifted or leaked. The suite's gate says whether it is kept. Both of
-a pair start from one inversion. Nothing was chosen on these scenes.
+a pair start from one inversion. The preset `lance-region` was chosen on other scenes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from evaluation.edit_quality.trials import Trial, trial
 from evaluation.oracle import Oracle
 from evaluation.paths import SUITE_WEIGHTS
 from evaluation.validity.judging import verdict
-from evaluation.validity.measures import resampled
+from evaluation.validity.measures import resampled, share
 
 SIDES: Mapping[str, Side] = {
     "background": "outside",
@@ -129,6 +129,10 @@ def figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             known = values[chosen][~np.isnan(values[chosen])]
             return float(known.mean()) if known.size else None
 
+        by_scene = dict(zip(scenes, values, strict=True))
+        # Where all agree, every resample does: the interval is that of a proportion of scenes.
+        if name in SHARES and (len(by_scene) == len(rows) or len(set(values)) == 1):
+            return share([bool(value) for value in by_scene.values()]).model_dump()
         return resampled(mean, scenes, generator).model_dump()
 
     failed = [row["failed"] for row in rows if row["failed"]]
