@@ -26,7 +26,7 @@ def suite(tmp_path: Path) -> Suite:
 
 
 def test_it_edits_and_repeats_an_image_by_a_seed_and_loads_no_generator(suite: Suite) -> None:
-    assert suite.editor.capabilities.abilities == {"instruction", "seeded"}
+    assert suite.editor.capabilities.abilities == {"instruction", "mask", "seeded"}
     assert suite.editor.redraw_preset == suite.editor.presets["api"]
     assert {suite.captioner.engine, suite.perturber.engine} == {"openai"}
     assert suite.scorer == load_suite("lance").scorer
