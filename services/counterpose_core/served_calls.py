@@ -8,12 +8,15 @@ from pydantic import BaseModel
 
 from counterpose_core.contract.captioner import CaptionRequest, LogLikelihoodRequest
 from counterpose_core.contract.editor import EditRequest, GenerateRequest
+from counterpose_core.contract.judges import JudgeRequest
 from counterpose_core.contract.perturber import LikelihoodsRequest, PerturbRequest
 from counterpose_core.contract.spending import Spent
 from counterpose_core.suite import Suite
 
 DRAWING_ROUNDS = 3
 """Rounds in which the perturber asks for edits; a caption that yields none in three yields none later."""
+SIGHTS = 2
+"""Calls by which a replica of the judge looks whether its model sees, before the first edit."""
 
 
 def called_models(suite: Suite) -> dict[str, tuple[str, str]]:
@@ -22,6 +25,7 @@ def called_models(suite: Suite) -> dict[str, tuple[str, str]]:
         "captioner": suite.captioner_part,
         "perturber": suite.perturber_part,
         "editor": suite.editor_part,
+        "scorer": suite.judge,
     }
     return {
         name: (part.model, urlsplit(part.server).netloc)
@@ -52,6 +56,8 @@ def most_of_call(suite: Suite, service: str, body: BaseModel) -> Spent | None:
             return variations(suite, [item.n for item in body.items])
         case LikelihoodsRequest():
             return Spent(calls=len(body.texts))
+        case JudgeRequest(judge="judge"):
+            return judgements(suite, len(body.items)) + judgements(suite, SIGHTS)
         case _:
             return None
 
@@ -59,6 +65,11 @@ def most_of_call(suite: Suite, service: str, body: BaseModel) -> Spent | None:
 def captions(suite: Suite, n: int) -> Spent:
     """Return the most that ``n`` captions cost: each is written, and then weighed."""
     return Spent(calls=2 * n, output_tokens=n * (suite.captioner.max_tokens + 1))
+
+
+def judgements(suite: Suite, n: int) -> Spent:
+    """Return the most that ``n`` edits cost that the suite's judge is shown."""
+    return Spent(calls=n, output_tokens=0 if suite.judge is None else n * suite.judge.max_tokens)
 
 
 def variations(suite: Suite, wanted: list[int]) -> Spent:

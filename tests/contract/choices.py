@@ -50,6 +50,15 @@ STRESS_TESTS: Choices = {
     "StressTestCreate.max_edits_per_image": {"enum": [1, 2]},
     "StressTestCreate.lance_r_edits_per_image": {"enum": [0, 1]},
     "StressTestCreate.functions": None,
+    # Faults that are refused are measured, and some are told of edits with a region alone.
+    "StressTestCreate.preservation": {"enum": ["served", "all"]},
+    "StressTestCreate.refused_faults": {"enum": ["moved", "scaled"]},
+    # The suite and the dataset here have no masks, no judges but CLIP, and nobody to be paid.
+    "StressTestCreate.region": None,
+    "StressTestCreate.judges": None,
+    "StressTestCreate.spending": None,
+    "Thresholds.keep": None,
+    "Thresholds.without": None,
     # The suite here edits captions, and refuses operations.
     "StressTestCreate.transforms": None,
     "ProofCreate.functions": None,
@@ -61,6 +70,7 @@ STRESS_TESTS: Choices = {
 }
 INTERFACES: Choices = {
     "ShiftBenchmarkCreate.functions": None,
+    "ShiftBenchmarkCreate.spending": None,
     "ShiftBenchmarkCreate.class_shifts": None,
     "ShiftBenchmarkCreate.scraped": None,
     "ShiftBenchmarkCreate.photographs": None,
@@ -94,6 +104,7 @@ HUNTS: Choices = {
     "BugHuntCreate.criterion": None,
     "BugHuntCreate.sampling": None,
     "BugHuntCreate.functions": None,
+    "BugHuntCreate.spending": None,
     "BugHuntCreate.descriptions": None,
     "BugHuntCreate.photographs": None,
     # Shares must add up to 1 at most.

@@ -14,10 +14,13 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import scorer as contract
 from counterpose_core.contract.judges import AskedJudge, JudgeRequest, JudgeResponse
 from counterpose_core.contract.preservation import PreservationRequest, PreservationResponse
+from counterpose_core.contract.spending import Spent
 from counterpose_core.errors import UnknownModel
+from counterpose_core.served_calls import most_of_call
 from counterpose_core.suite import load_suite
 from counterpose_core.types import BlobRef
 from counterpose_services.batching.merged_calls import MergedCalls
+from counterpose_services.openai_api.metering import METER, NOTHING, Meter, note
 from counterpose_services.serving.engine_protocols import Judge, Scorer, Segmenter
 from counterpose_services.serving.engine_service import EngineService, application, deployment_options
 from counterpose_services.settings import ServiceSettings
@@ -93,10 +96,11 @@ class EncoderDeployment(EngineService[Judge]):
         """Judge each edit."""
         return await self.thread.run(self.engine.judge, body)
 
-    async def answer(self, body: JudgeRequest) -> JudgeResponse:
-        """Answer a call that came by the scorer, and count it as this replica's load."""
+    async def answer(self, body: JudgeRequest) -> tuple[JudgeResponse, Spent]:
+        """Answer a call that came by the scorer, count it as this replica's load, and say what it took."""
+        METER.set(meter := Meter())
         answered: JudgeResponse = await self._counted(self.judged)(body)
-        return answered
+        return answered, meter.spent
 
 
 class JudgeDeployment(EncoderDeployment):
@@ -209,8 +213,12 @@ class ScorerDeployment(EngineService[Scorer]):
                 f"the suite {self._suite.name!r} has no judge {body.judge!r}; leave it out of the judges, or "
                 "choose a suite with one"
             )
-        answered: JudgeResponse = await self._judges[body.judge].answer.remote(body)
-        return answered
+        # Until it answers: a replica that fails does not say what it had asked for.
+        most = most_of_call(self._suite, self.name, body) or NOTHING
+        note(most)
+        answered: tuple[JudgeResponse, Spent] = await self._judges[body.judge].answer.remote(body)
+        note(answered[1], instead_of=most)
+        return answered[0]
 
     async def segment(self, body: contract.SegmentRequest) -> contract.SegmentResponse:
         """Have a replica of the segmenter outline the object of each image."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterpose_core.contract.spending import SpendingEstimate, SpendingLimits, Spent, usd_of
-from counterpose_core.served_calls import called_models, captions, variations
+from counterpose_core.served_calls import called_models, captions, judgements, variations
 from counterpose_core.stress_test.item_counts import edits_per_source
 from counterpose_core.suite import Suite
 from counterpose_gateway.methods.stress_test.prepared import Prepared
@@ -37,6 +37,9 @@ def most_spent(prepared: Prepared, suite: Suite) -> SpendingEstimate | None:
         # The control is drawn twice.
         images = screened * (items + 1) + confirmed
         spent["editor"] = Spent(calls=images, images=images)
+    if "judge" in request.judges:
+        # A confirmed change is judged beside its placebo.
+        spent["scorer"] = judgements(suite, screened * items + 2 * confirmed)
     limits = Allotment.of(request.spending or SpendingLimits(), suite)
     return SpendingEstimate(
         services=spent,
