@@ -34,6 +34,11 @@ def called_models(suite: Suite) -> dict[str, tuple[str, str]]:
     }
 
 
+def suite_of_request(request: object, suite: Suite) -> Suite:
+    """Return the suite without its judge, unless the request asks it: nobody pays for it otherwise."""
+    return suite if "judge" in getattr(request, "judges", ()) else suite.model_copy(update={"judge": None})
+
+
 def most_of_call(suite: Suite, service: str, body: BaseModel) -> Spent | None:
     """Return the most that a call to a service may cost, without the tokens that are sent.
 

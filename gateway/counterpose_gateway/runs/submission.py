@@ -27,6 +27,7 @@ from counterpose_core.errors import (
     UnknownDataset,
     UnknownModel,
 )
+from counterpose_core.served_calls import suite_of_request
 from counterpose_core.suite import Suite
 from counterpose_core.text.plain_text import find_confusable
 from counterpose_core.tracing import TRACE
@@ -141,7 +142,9 @@ async def submit_planned(
 
 def _allotment(request: object, context: RunContext) -> Allotment | None:
     limits = request.spending if isinstance(request, SpendsWithin) else None
-    return None if limits is None else Allotment.required(limits, context.suite)
+    if limits is None:
+        return None
+    return Allotment.required(limits, suite_of_request(request, context.suite))
 
 
 def _store(made: Plan, kind: RunKind, create: Callable[..., Run], ledger: Ledger) -> Run:

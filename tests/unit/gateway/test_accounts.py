@@ -5,11 +5,11 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from counterpose_core.contract import captioner, editor, perturber, scorer
+from counterpose_core.contract import captioner, editor, judges, perturber, scorer
 from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.spending import SPENT_HEADER, Spent
 from counterpose_core.errors import BackendUnavailable, BudgetSpent, DeadlineExceeded
-from counterpose_core.suite import Suite
+from counterpose_core.suite import JudgeSuite, Suite
 from counterpose_gateway.services.accounts import Accounted
 from counterpose_gateway.services.calls import RUN
 from counterpose_gateway.services.clients import services_of
@@ -56,6 +56,7 @@ def calling_suite() -> Suite:
                 update=own | {"max_new_tokens": 400, "prompt": "chat"}
             ),
             "editor_part": suite.editor.model_copy(update={"server": URL}),
+            "judge": JudgeSuite(server=URL, model="vlm", max_tokens=200),
         }
     )
 
@@ -137,6 +138,11 @@ def edits(*edited: str) -> editor.EditRequest:
     return editor.EditRequest(items=items, preset=ImagesApiPreset(backend="images-api"))
 
 
+def judged(judge: judges.AskedJudge) -> judges.JudgeRequest:
+    item = judges.JudgeItem(original=REF, edited=REF, label="sled", caption="a sled", edited_caption="snow")
+    return judges.JudgeRequest(judge=judge, items=[item])
+
+
 PERTURBED = perturber.PerturbRequest(
     items=[perturber.PerturbItem(caption="a sled", perturbation_type="domain", n=n, seed=0) for n in (3, 5)]
 )
@@ -161,6 +167,9 @@ PERTURBED = perturber.PerturbRequest(
             Spent(calls=2, output_tokens=2),
         ),
         ("scorer", scorer.EmbedTextsRequest(texts=["a"]), None),
+        # Two more calls look whether the judge sees.
+        ("scorer", judged("judge"), Spent(calls=3, output_tokens=600)),
+        ("scorer", judged("encoder"), None),
     ],
 )
 def test_the_most_of_each_call(service: str, body: object, most: Spent | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counterpose_core.contract.spending import SpendingEstimate, SpendingLimits, Spent, usd_of
-from counterpose_core.served_calls import called_models, captions, judgements, variations
+from counterpose_core.served_calls import called_models, captions, judgements, suite_of_request, variations
 from counterpose_core.stress_test.item_counts import edits_per_source
 from counterpose_core.suite import Suite
 from counterpose_gateway.methods.stress_test.prepared import Prepared
@@ -16,10 +16,10 @@ def most_spent(prepared: Prepared, suite: Suite) -> SpendingEstimate | None:
 
     Every image counts as one without a caption, and every edit as one that the filters let through.
     """
-    called = called_models(suite)
-    if not called:
-        return None
     division, request = prepared.division, prepared.config.request
+    suite = suite_of_request(request, suite)
+    if not (called := called_models(suite)):
+        return None
     plan = division.plan
     confirmed = 0 if plan is None or plan.reason else plan.budget
     screened, items = len(division.screened), edits_per_source(request)
@@ -37,7 +37,7 @@ def most_spent(prepared: Prepared, suite: Suite) -> SpendingEstimate | None:
         # The control is drawn twice.
         images = screened * (items + 1) + confirmed
         spent["editor"] = Spent(calls=images, images=images)
-    if "judge" in request.judges:
+    if "scorer" in called:
         # A confirmed change is judged beside its placebo.
         spent["scorer"] = judgements(suite, screened * items + 2 * confirmed)
     limits = Allotment.of(request.spending or SpendingLimits(), suite)
