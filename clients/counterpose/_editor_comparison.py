@@ -25,6 +25,8 @@ FIGURES: tuple[Figure, ...] = get_args(Figure)
 EDITS: tuple[ItemKind, ...] = ("edit", "intervention")
 CONTROLS: tuple[ItemKind, ...] = ("reconstruction",)
 WORST = 3
+WITHHELD = "objectionable"
+"""The reason of a dropped edit whose image nobody is shown; the gateway's name for it."""
 _EVERY_DB = 100.0
 
 Edit = tuple[str, str, int, str]
@@ -69,7 +71,10 @@ class EditorDifference(BaseModel, frozen=True):
 
 
 class ShownEdit(BaseModel, frozen=True):
-    """One editor's image of an edit; ``map`` shows what it changed, if that was measured."""
+    """One editor's image of an edit; ``map`` shows what it changed, if that was measured.
+
+    Both are None of an image that the run dropped as objectionable.
+    """
 
     preset: str
     item: str
@@ -306,12 +311,13 @@ def _shown(preset: str, item: Item) -> ShownEdit:
     record = result.preservation
     faults = "not measured" if record is None else ", ".join(record.faults) or "no fault"
     said = "kept" if item.state == "done" else f"dropped: {item.reason}"
+    withheld = item.reason == WITHHELD
     return ShownEdit(
         preset=preset,
         item=item.id,
         said=f"{said}; {faults}",
-        image=result.image,
-        map=None if record is None else record.map,
+        image=None if withheld else result.image,
+        map=None if withheld or record is None else record.map,
     )
 
 

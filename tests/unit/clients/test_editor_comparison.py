@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from counterpose._editor_comparison import (
+    WITHHELD,
     EditorComparison,
     RunOfPreset,
     compared,
@@ -18,6 +19,7 @@ from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.contract.scorer import EditScores
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import Cost
+from counterpose_gateway.steps.objectionable import OBJECTIONABLE
 from fakes.sdk import a_run, a_summary, figure
 
 SCORES = {
@@ -180,6 +182,15 @@ def test_the_worst_pairs_have_the_most_faults_and_different_sources() -> None:
     assert worst[0].said == "kept; moved, scaled"
     assert set(refs_of(found)) >= {ref("source", 4), ref("a", 4, 0), ref("map", "a", 4)}
     assert len(refs_of(found)) == len(set(refs_of(found)))
+
+
+def test_an_image_that_the_run_dropped_as_objectionable_is_not_shown() -> None:
+    dropped = edit("b", 0, state="filtered", reason=OBJECTIONABLE)
+    found = compared([ended("a", [edit("a", 0)]), ended("b", [dropped])], seed=0)
+    assert WITHHELD == OBJECTIONABLE
+    assert set(refs_of(found)) == {ref("source", 0), ref("a", 0, 0), ref("map", "a", 0)}
+    assert found.worst[0].edits[1].said.startswith("dropped: objectionable")
+    assert "dropped: objectionable" in found.to_html()
 
 
 def test_the_page_has_every_figure_and_escapes_what_others_wrote() -> None:
