@@ -15,6 +15,7 @@ from counterpose._editor_page import page_of
 from counterpose._files import write_text
 from counterpose._paired_chance import holm, mean_difference, sign_flip_p
 from counterpose_core.contract.preservation import Fault
+from counterpose_core.contract.regions import OF_MASKS, RegionOfEdits
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.errors import InvalidRequest
@@ -36,6 +37,7 @@ Edit = tuple[str, str, int, str]
 class EditorRow(BaseModel, frozen=True):
     """What one preset did; of every share and mean, n counts source images.
 
+    ``region``: where its edits may change an image; None for everywhere.
     ``kept``: share of planned edits that every filter passed; ``dropped``: items that were not, by reason.
     ``faulty_edits`` and ``faulty_controls``: share of kept images that changed what nobody asked for;
     ``faults``: how often each fault was seen, of edits and of controls. ``reconstruction_db``: mean PSNR of
@@ -43,6 +45,7 @@ class EditorRow(BaseModel, frozen=True):
     """
 
     preset: str
+    region: RegionOfEdits | None
     run: str
     sources: int
     kept: Estimate
@@ -95,8 +98,10 @@ class ShownPair(BaseModel, frozen=True):
 class EditorComparison(BaseModel, frozen=True):
     """Editors compared on the same images and edits.
 
-    ``unpaired``: edits that not every run ended, so that no difference has them. ``images``: what the page
-    shows, as PNG in base64, by digest.
+    ``request``: what all runs were asked. ``differences``: of two presets that keep to different regions they
+    leave out faults of edits, which a region tells by other rules, and more of them. ``unpaired``: edits that
+    not every run ended, so that no difference has them. ``images``: what the page shows, as PNG in base64, by
+    digest.
     """
 
     dataset: str
@@ -162,11 +167,14 @@ def compared(runs: Sequence[RunOfPreset], seed: int) -> EditorComparison:
     ended = {key for key in common if all(_decided(edits[key]) for _, edits in named)}
     differences = list(_differences(runs, ended, generator))
     adjusted = holm([each.p for each in differences])
+    requests = [one.run.resolved_config["request"] for one in runs]
     return EditorComparison(
         dataset=runs[0].run.dataset,
         seed=seed,
         request={
-            name: value for name, value in runs[0].run.resolved_config["request"].items() if name != "preset"
+            name: value
+            for name, value in requests[0].items()
+            if all(each.get(name) == value for each in requests)
         },
         editors=[_row(one, generator) for one in runs],
         differences=[
@@ -186,6 +194,11 @@ def _decided(item: Item) -> bool:
     return item.result is not None and item.state in ("done", "filtered")
 
 
+def _region(one: RunOfPreset) -> RegionOfEdits | None:
+    region: RegionOfEdits | None = one.run.resolved_config["request"].get("region")
+    return region
+
+
 def _row(one: RunOfPreset, generator: random.Random) -> EditorRow:
     means = {figure: _by_source(_values(figure, one.items, None)) for figure in FIGURES}
     figures = [
@@ -198,6 +211,7 @@ def _row(one: RunOfPreset, generator: random.Random) -> EditorRow:
     seconds = one.summary.service_seconds.get("editor", 0.0)
     return EditorRow(
         preset=one.preset,
+        region=_region(one),
         run=one.run.id,
         sources=len({item.item_group for item in one.items}),
         dropped=one.summary.dropped,
@@ -222,9 +236,13 @@ def _by_source(values: Iterable[tuple[Edit, float]]) -> dict[str, float]:
 def _differences(
     runs: Sequence[RunOfPreset], ended: set[Edit], generator: random.Random
 ) -> Iterator[EditorDifference]:
+    # What no mask bounds is measured as if nobody had given a region.
+    masks = {one.preset: region if (region := _region(one)) in OF_MASKS else None for one in runs}
     for figure in FIGURES:
         values = {one.preset: dict(_values(figure, one.items, ended)) for one in runs}
         for first, second in itertools.combinations(values, 2):
+            if figure == "faulty edits" and masks[first] != masks[second]:
+                continue
             both = sorted(values[first].keys() & values[second].keys())
             means = list(_by_source((key, values[first][key] - values[second][key]) for key in both).values())
             if means:

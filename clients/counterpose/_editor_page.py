@@ -48,7 +48,9 @@ _DIFFERENCES = ("figure", "first less second", "difference", "sources", "p", "p,
 _OF_DIFFERENCES = """Same source, same edit. Intervals resample source images (seed {seed}); p is two-sided,
 by
 flipping the signs of sources, and corrected by Holm's method over all rows of this table. {unpaired} edits
-are in no row: not every editor's run ended them with an image."""
+are in no row: not every editor's run ended them with an image. Faulty edits are in no row of two presets that
+keep to different regions: where a region was given, faults are told by it, and more of them. Give all presets
+one region to compare them."""
 _OF_PAIRS = """Edits with the most faults over all editors, one for each source image; of equals, those whose
 image
 moved least in the direction of the words. A map is blue where nothing changed and yellow where much did; the
@@ -105,8 +107,9 @@ def _editor(row: EditorRow) -> Sequence[str]:
     seconds = (
         "-" if row.seconds_an_image is None else f"{row.seconds_an_image:.2f} <small>n={row.images}</small>"
     )
+    region = f"<br><small>region: {row.region}</small>" if row.region else ""
     return (
-        f"<b>{escape(row.preset)}</b>",
+        f"<b>{escape(row.preset)}</b>{region}",
         _with_n(row.kept),
         dropped,
         _faults(row.faulty_edits, row.faults["edits"]),

@@ -15,6 +15,7 @@ from counterpose._editor_comparison import (
     refs_of,
 )
 from counterpose_core.contract.preservation import Fault, Preservation
+from counterpose_core.contract.regions import OF_MASKS, RegionOfEdits
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.contract.scorer import EditScores
 from counterpose_core.errors import InvalidRequest
@@ -76,8 +77,11 @@ def _item(name: str, source: int, kind: Any, result: ItemResult | None, **more: 
     )
 
 
-def ended(preset: str, items: list[Item], seconds: float = 0.0) -> RunOfPreset:
+def ended(
+    preset: str, items: list[Item], seconds: float = 0.0, region: RegionOfEdits | None = None
+) -> RunOfPreset:
     """A run of these items."""
+    request = {"preset": preset, "seed": 3} | ({"region": region} if region else {})
     summary = a_summary(steady=figure()).model_copy(
         update={
             "yields": {"kept": figure(0.5, 0.4, 0.6)},
@@ -86,9 +90,7 @@ def ended(preset: str, items: list[Item], seconds: float = 0.0) -> RunOfPreset:
             "cost": Cost(unet_evaluations=7),
         }
     )
-    run = a_run("completed", len(items)).model_copy(
-        update={"resolved_config": {"request": {"preset": preset, "seed": 3}}}
-    )
+    run = a_run("completed", len(items)).model_copy(update={"resolved_config": {"request": request}})
     return RunOfPreset(preset=preset, run=run, summary=summary, items=items)
 
 
@@ -143,6 +145,35 @@ def test_faults_are_compared_where_both_were_measured() -> None:
     second = [edit("b", 0), edit("b", 1), edit("b", 2, faults=None)]
     faulty = difference(compared([ended("a", first), ended("b", second)], seed=0), "faulty edits")
     assert (faulty.difference.estimate, faulty.difference.n) == (0.5, 2)
+
+
+def test_faults_of_edits_are_compared_between_presets_of_one_region() -> None:
+    # One image gets no fault without a region, and `leaked` with one: no difference of the editors.
+    regions: dict[str, RegionOfEdits | None] = {
+        "quick": None,
+        "words": "words",
+        "behind": "background",
+        "object": "object",
+        "also": "background",
+    }
+    runs = [
+        ended(
+            name,
+            [edit(name, n, faults=["leaked"] if region in OF_MASKS else []) for n in range(12)],
+            region=region,
+        )
+        for name, region in regions.items()
+    ]
+    found = compared(runs, seed=0)
+    faulty = [(each.first, each.second) for each in found.differences if each.figure == "faulty edits"]
+    assert faulty == [("quick", "words"), ("behind", "also")]
+    assert len([each for each in found.differences if each.figure == "kept"]) == 10
+    assert [row.region for row in found.editors] == list(regions.values())
+    assert found.request == {"seed": 3}
+    assert compared(runs[2::2], seed=0).request == {"seed": 3, "region": "background"}
+    page = found.to_html()
+    assert "No difference between 5 editors is proven" in page
+    assert "<b>behind</b><br><small>region: background</small>" in page
 
 
 def test_reconstructions_are_compared_by_source() -> None:
