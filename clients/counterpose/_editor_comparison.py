@@ -38,7 +38,8 @@ class EditorRow(BaseModel, frozen=True):
     """What one preset did; of every share and mean, n counts source images.
 
     ``region``: where its edits may change an image; None for everywhere.
-    ``kept``: share of planned edits that every filter passed; ``dropped``: items that were not, by reason.
+    ``kept``: share of planned edits that every filter passed; ``dropped``: items that a filter did not pass,
+    by reason; ``failed``: items that have no result, whose edits count as not kept.
     ``faulty_edits`` and ``faulty_controls``: share of kept images that changed what nobody asked for;
     ``faults``: how often each fault was seen, of edits and of controls. ``reconstruction_db``: mean PSNR of
     reconstructions. ``seconds_an_image``: of the editor; None where it spent none.
@@ -50,6 +51,7 @@ class EditorRow(BaseModel, frozen=True):
     sources: int
     kept: Estimate
     dropped: dict[str, int]
+    failed: int
     faulty_edits: Estimate
     faulty_controls: Estimate
     faults: dict[str, dict[Fault, int]]
@@ -215,6 +217,7 @@ def _row(one: RunOfPreset, generator: random.Random) -> EditorRow:
         run=one.run.id,
         sources=len({item.item_group for item in one.items}),
         dropped=one.summary.dropped,
+        failed=sum(item.state == "failed" for item in one.items),
         **dict(zip(("kept", "faulty_edits", "faulty_controls", "reconstruction_db"), figures, strict=True)),
         faults={
             name: dict(Counter(fault for item in one.items if item.kind in kinds for fault in _faults(item)))
@@ -270,7 +273,7 @@ def _values(figure: Figure, items: Iterable[Item], ended: set[Edit] | None) -> I
 
 
 def _is_kept(item: Item) -> float | None:
-    return float(item.state == "done") if item.state in ("done", "filtered") else None
+    return float(item.state == "done") if item.state in ("done", "filtered", "failed") else None
 
 
 def _faults(item: Item) -> Sequence[Fault]:

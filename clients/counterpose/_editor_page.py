@@ -31,7 +31,7 @@ pre { overflow-x: auto; border: 1px solid var(--line); padding: .6rem; }
 _EDITORS = (
     "preset",
     "edits kept",
-    "dropped",
+    "dropped or failed",
     "faulty edits",
     "faulty controls",
     "PSNR of reconstruction, dB",
@@ -39,11 +39,10 @@ _EDITORS = (
     "cost",
     "run",
 )
-_OF_EDITORS = """Shares and means have 95 % intervals, and n counts source images (of seconds, images). A
-control
-has nothing to change; a fault of preservation is a change that nobody asked for, of images that were kept.
-Seconds and cost are what this gateway spent. What it had already cost nothing, such as an inversion that
-another preset shares: the order of presets matters then."""
+_OF_EDITORS = """Shares and means have 95 % intervals, and n counts source images (of seconds, images). An
+edit that failed is not kept. A control has nothing to change; a fault of preservation is a change that nobody
+asked for, of images that were kept. Seconds and cost are what this gateway spent. What it had already cost
+nothing, such as an inversion that another preset shares: the order of presets matters then."""
 _DIFFERENCES = ("figure", "first less second", "difference", "sources", "p", "p, corrected")
 _OF_DIFFERENCES = """Same source, same edit. Intervals resample source images (seed {seed}); p is two-sided,
 by
@@ -103,7 +102,8 @@ def _finding(comparison: EditorComparison) -> str:
 
 
 def _editor(row: EditorRow) -> Sequence[str]:
-    dropped = ", ".join(f"{escape(reason)} {number}" for reason, number in row.dropped.items()) or "none"
+    ends = row.dropped | ({"failed": row.failed} if row.failed else {})
+    dropped = ", ".join(f"{escape(reason)} {number}" for reason, number in ends.items()) or "none"
     seconds = (
         "-" if row.seconds_an_image is None else f"{row.seconds_an_image:.2f} <small>n={row.images}</small>"
     )

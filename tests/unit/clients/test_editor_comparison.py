@@ -140,6 +140,17 @@ def test_what_one_run_did_not_end_or_planned_otherwise_is_in_no_difference() -> 
     assert found.unpaired == 4
 
 
+def test_an_edit_that_failed_is_not_kept() -> None:
+    failed = [
+        _item(f"b-{n}", n, "edit", None, edit_type="background", state="failed", code="backend-error")
+        for n in range(1, 10)
+    ]
+    found = compared([ended("a", [edit("a", n) for n in range(10)]), ended("b", [edit("b", 0), *failed])], 0)
+    assert [(row.kept.estimate, row.kept.n) for row in found.editors] == [(1.0, 10), (pytest.approx(0.1), 10)]
+    assert [row.failed for row in found.editors] == [0, 9]
+    assert "<td>gate-direction 2, failed 9</td>" in found.to_html()
+
+
 def test_faults_are_compared_where_both_were_measured() -> None:
     first = [edit("a", 0, faults=["moved"]), edit("a", 1), edit("a", 2)]
     second = [edit("b", 0), edit("b", 1), edit("b", 2, faults=None)]
