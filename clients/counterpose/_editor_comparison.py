@@ -35,7 +35,7 @@ Edit = tuple[str, str, int, str]
 
 
 class EditorRow(BaseModel, frozen=True):
-    """What one preset did; of every share and mean, n counts source images.
+    """What one preset did; of every share and mean, n counts source images, a group of them as one.
 
     ``region``: where its edits may change an image; None for everywhere.
     ``kept``: share of planned edits that every filter passed; ``dropped``: items that a filter did not pass,
@@ -62,7 +62,7 @@ class EditorRow(BaseModel, frozen=True):
 
 
 class EditorDifference(BaseModel, frozen=True):
-    """The first preset less the second in one figure, on what both have: n counts sources.
+    """The first preset less the second in one figure, on what both have: n counts sources, a group as one.
 
     ``p`` is two-sided; ``p_adjusted`` is corrected by Holm's method over all differences of the comparison.
     """
@@ -202,7 +202,7 @@ def _region(one: RunOfPreset) -> RegionOfEdits | None:
 
 
 def _row(one: RunOfPreset, generator: random.Random) -> EditorRow:
-    means = {figure: _by_source(_values(figure, one.items, None)) for figure in FIGURES}
+    means = {figure: _by_unit(_values(figure, one.items, None), _groups(one)) for figure in FIGURES}
     figures = [
         mean_difference(
             list(means[figure].values()), generator, (0.0, _EVERY_DB if "PSNR" in figure else 1.0)
@@ -229,11 +229,18 @@ def _row(one: RunOfPreset, generator: random.Random) -> EditorRow:
     )
 
 
-def _by_source(values: Iterable[tuple[Edit, float]]) -> dict[str, float]:
+def _groups(one: RunOfPreset) -> Mapping[str, str]:
+    """Return the group of each source image that has one, such as the video of a frame."""
+    groups: Mapping[str, str] = (one.run.resolved_config.get("grouping") or {}).get("groups", {})
+    return groups
+
+
+def _by_unit(values: Iterable[tuple[Edit, float]], groups: Mapping[str, str]) -> dict[str, float]:
+    """Return the mean of each source image, or of its group, as runs count them."""
     found: dict[str, list[float]] = {}
     for (source, *_), value in values:
-        found.setdefault(source, []).append(value)
-    return {source: sum(each) / len(each) for source, each in found.items()}
+        found.setdefault(groups.get(source, source), []).append(value)
+    return {unit: sum(each) / len(each) for unit, each in found.items()}
 
 
 def _differences(
@@ -247,7 +254,8 @@ def _differences(
             if figure == "faulty edits" and masks[first] != masks[second]:
                 continue
             both = sorted(values[first].keys() & values[second].keys())
-            means = list(_by_source((key, values[first][key] - values[second][key]) for key in both).values())
+            paired = ((key, values[first][key] - values[second][key]) for key in both)
+            means = list(_by_unit(paired, _groups(runs[0])).values())
             if means:
                 # A PSNR has no bounds: editors differ by no more than images do.
                 levels = [values[name][key] for name in (first, second) for key in both]

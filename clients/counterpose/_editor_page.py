@@ -39,14 +39,13 @@ _EDITORS = (
     "cost",
     "run",
 )
-_OF_EDITORS = """Shares and means have 95 % intervals, and n counts source images (of seconds, images). An
-edit that failed is not kept. A control has nothing to change; a fault of preservation is a change that nobody
-asked for, of images that were kept. Seconds and cost are what this gateway spent. What it had already cost
-nothing, such as an inversion that another preset shares: the order of presets matters then."""
+_OF_EDITORS = """Shares and means have 95 % intervals, and n counts source images, a group of them as one (of
+seconds, images). An edit that failed is not kept. A control has nothing to change; a fault of preservation is a
+change that nobody asked for, of images that were kept. Seconds and cost are what this gateway spent. What it had
+already cost nothing, such as an inversion that another preset shares: the order of presets matters then."""
 _DIFFERENCES = ("figure", "first less second", "difference", "sources", "p", "p, corrected")
-_OF_DIFFERENCES = """Same source, same edit. Intervals resample source images (seed {seed}); p is two-sided,
-by
-flipping the signs of sources, and corrected by Holm's method over all rows of this table. {unpaired} edits
+_OF_DIFFERENCES = """Same source, same edit. Intervals resample source images or their groups (seed {seed}); p is
+two-sided, by flipping their signs, and corrected by Holm's method over all rows of this table. {unpaired} edits
 are in no row: not every editor's run ended them with an image. Faulty edits are in no row of two presets that
 keep to different regions: where a region was given, faults are told by it, and more of them. Give all presets
 one region to compare them."""

@@ -78,9 +78,13 @@ def _item(name: str, source: int, kind: Any, result: ItemResult | None, **more: 
 
 
 def ended(
-    preset: str, items: list[Item], seconds: float = 0.0, region: RegionOfEdits | None = None
+    preset: str,
+    items: list[Item],
+    seconds: float = 0.0,
+    region: RegionOfEdits | None = None,
+    groups: dict[str, str] | None = None,
 ) -> RunOfPreset:
-    """A run of these items."""
+    """A run of these items; ``groups`` of its source images."""
     request = {"preset": preset, "seed": 3} | ({"region": region} if region else {})
     summary = a_summary(steady=figure()).model_copy(
         update={
@@ -90,7 +94,8 @@ def ended(
             "cost": Cost(unet_evaluations=7),
         }
     )
-    run = a_run("completed", len(items)).model_copy(update={"resolved_config": {"request": request}})
+    config = {"request": request, "grouping": groups and {"groups": groups}}
+    run = a_run("completed", len(items)).model_copy(update={"resolved_config": config})
     return RunOfPreset(preset=preset, run=run, summary=summary, items=items)
 
 
@@ -129,6 +134,21 @@ def test_edits_of_a_source_are_one_unit() -> None:
     kept = difference(compared([ended("a", first), ended("b", second)], seed=0), "kept")
     assert kept.difference.n == 3
     assert kept.p == 2 / 2**3
+
+
+def test_a_group_of_sources_is_one_unit() -> None:
+    film = {f"s{n}": "film" for n in range(11)}
+    runs = [
+        ended("a", [edit("a", n) for n in range(12)], groups=film),
+        ended("b", [edit("b", n, state="filtered" if n else "done") for n in range(12)], groups=film),
+    ]
+    found = compared(runs, seed=0)
+    kept = difference(found, "kept")
+    # Eleven frames, of which ten differ, and one image that does.
+    assert (kept.difference.n, kept.p) == (2, 0.5)
+    assert kept.difference.estimate == pytest.approx((10 / 11 + 1) / 2)
+    assert [(row.sources, row.kept.n) for row in found.editors] == [(12, 2), (12, 2)]
+    assert found.editors[1].kept.estimate == pytest.approx(1 / 22)
 
 
 def test_what_one_run_did_not_end_or_planned_otherwise_is_in_no_difference() -> None:
