@@ -64,6 +64,7 @@ class EditorRow(BaseModel, frozen=True):
 class EditorDifference(BaseModel, frozen=True):
     """The first preset less the second in one figure, on what both have: n counts sources, a group as one.
 
+    ``left_out``: edits or controls of either that it lacks, such as one that not both kept of faulty edits.
     ``p`` is two-sided; ``p_adjusted`` is corrected by Holm's method over all differences of the comparison.
     """
 
@@ -71,6 +72,7 @@ class EditorDifference(BaseModel, frozen=True):
     first: str
     second: str
     difference: Estimate
+    left_out: int
     p: float
     p_adjusted: float
 
@@ -133,6 +135,7 @@ class EditorComparison(BaseModel, frozen=True):
             lines.append(f"{row.preset:16} {figures}")
         told = [
             f"{each.figure}: {each.first} less {each.second} {each.difference}, p {each.p_adjusted:.2g}"
+            f", {each.left_out} left out"
             for each in self.differences
         ]
         return "\n".join([*lines, "", *told])
@@ -250,6 +253,8 @@ def _differences(
     masks = {one.preset: region if (region := _region(one)) in OF_MASKS else None for one in runs}
     for figure in FIGURES:
         values = {one.preset: dict(_values(figure, one.items, ended)) for one in runs}
+        kinds = _MEANINGS[figure][0]
+        planned = {one.preset: {_edit(item)[:3] for item in one.items if item.kind in kinds} for one in runs}
         for first, second in itertools.combinations(values, 2):
             if figure == "faulty edits" and masks[first] != masks[second]:
                 continue
@@ -265,6 +270,7 @@ def _differences(
                     first=first,
                     second=second,
                     difference=mean_difference(means, generator, (-width, width)),
+                    left_out=len(planned[first] | planned[second]) - len(both),
                     p=sign_flip_p(means, generator),
                     p_adjusted=1.0,
                 )

@@ -39,20 +39,21 @@ _EDITORS = (
     "cost",
     "run",
 )
-_OF_EDITORS = """Shares and means have 95 % intervals, and n counts source images, a group of them as one (of
-seconds, images). An edit that failed is not kept. A control has nothing to change; a fault of preservation is a
-change that nobody asked for, of images that were kept. Seconds and cost are what this gateway spent. What it had
-already cost nothing, such as an inversion that another preset shares: the order of presets matters then."""
-_DIFFERENCES = ("figure", "first less second", "difference", "sources", "p", "p, corrected")
-_OF_DIFFERENCES = """Same source, same edit. Intervals resample source images or their groups (seed {seed}); p is
-two-sided, by flipping their signs, and corrected by Holm's method over all rows of this table. {unpaired} edits
-are in no row: not every editor's run ended them with an image. Faulty edits are in no row of two presets that
-keep to different regions: where a region was given, faults are told by it, and more of them. Give all presets
-one region to compare them."""
-_OF_PAIRS = """Edits with the most faults over all editors, one for each source image; of equals, those whose
-image
-moved least in the direction of the words. A map is blue where nothing changed and yellow where much did; the
-outline is what changed visibly."""
+_OF_EDITORS = """Shares and means have 95 % intervals, and n counts source images, a group of them as one
+(of seconds, images). An edit that failed is not kept. A control has nothing to change; a fault of
+preservation is a change that nobody asked for, of images that were kept. Seconds and cost are what this
+gateway spent. What it had already cost nothing, such as an inversion that another preset shares: the order
+of presets matters then."""
+_DIFFERENCES = ("figure", "first less second", "difference", "sources", "left out", "p", "p, corrected")
+_OF_DIFFERENCES = """Same source, same edit. Intervals resample source images or their groups (seed {seed});
+p is two-sided, by flipping their signs, and corrected by Holm's method over all rows of this table.
+{unpaired} edits are in no row: not every editor's run ended them with an image; of a row's two editors,
+"left out" counts edits or controls that it lacks. Faulty edits are in no row of two presets that keep to
+different regions: where a region was given, faults are told by it, and more of them. Give all presets one
+region to compare them."""
+_OF_PAIRS = """Edits with the most faults over all editors, one for each source image; of equals, those
+whose image moved least in the direction of the words. A map is blue where nothing changed and yellow where
+much did; the outline is what changed visibly."""
 
 
 def page_of(comparison: EditorComparison) -> str:
@@ -131,10 +132,11 @@ def _faults(share: Estimate, faults: Mapping[Fault, int]) -> str:
 def _differences(comparison: EditorComparison) -> Iterator[Sequence[str]]:
     for each in comparison.differences:
         yield (
-            escape(each.figure),
+            "faulty edits, of those that both kept" if each.figure == "faulty edits" else each.figure,
             f"{escape(each.first)} less {escape(each.second)}",
             _figure(each.difference),
             str(each.difference.n),
+            str(each.left_out),
             f"{each.p:.3g}",
             f"{each.p_adjusted:.3g}",
         )

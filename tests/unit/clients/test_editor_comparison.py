@@ -178,6 +178,22 @@ def test_faults_are_compared_where_both_were_measured() -> None:
     assert (faulty.difference.estimate, faulty.difference.n) == (0.5, 2)
 
 
+def test_a_difference_says_how_many_edits_it_lacks() -> None:
+    # The second editor is as faulty, but its faulty edits are dropped: of those that both keep, none is.
+    faults: list[list[Fault]] = [["moved"] if n < 6 else [] for n in range(12)]
+    first = [edit("a", n, faults=faults[n]) for n in range(12)]
+    second = [edit("b", n, faults=faults[n], state="filtered" if n < 6 else "done") for n in range(12)]
+    second[11] = _item("b-11", 11, "edit", None, edit_type="background", state="failed", code="no-answer")
+    found = compared([ended("a", first), ended("b", second)], seed=0)
+    faulty, kept = difference(found, "faulty edits"), difference(found, "kept")
+    assert (faulty.difference.estimate, faulty.difference.n, faulty.left_out) == (0.0, 5, 7)
+    assert (kept.difference.n, kept.left_out) == (11, 1)
+    page = found.to_html()
+    assert "<td>faulty edits, of those that both kept</td>" in page
+    assert "<td>5</td><td>7</td>" in page
+    assert "n=5), p 1, 7 left out" in str(found)
+
+
 def test_faults_of_edits_are_compared_between_presets_of_one_region() -> None:
     # One image gets no fault without a region, and `leaked` with one: no difference of the editors.
     regions: dict[str, RegionOfEdits | None] = {
