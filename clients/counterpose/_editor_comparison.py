@@ -28,6 +28,7 @@ CONTROLS: tuple[ItemKind, ...] = ("reconstruction",)
 WORST = 3
 WITHHELD = "objectionable"
 """The reason of a dropped edit whose image nobody is shown; the gateway's name for it."""
+_EDITED: tuple[ItemKind, ...] = (*EDITS, *CONTROLS, "placebo", "lance-r")
 _EVERY_DB = 100.0
 
 Edit = tuple[str, str, int, str]
@@ -42,7 +43,8 @@ class EditorRow(BaseModel, frozen=True):
     by reason; ``failed``: items that have no result, whose edits count as not kept.
     ``faulty_edits`` and ``faulty_controls``: share of kept images that changed what nobody asked for;
     ``faults``: how often each fault was seen, of edits and of controls. ``reconstruction_db``: mean PSNR of
-    reconstructions. ``seconds_an_image``: of the editor; None where it spent none.
+    reconstructions. ``seconds_an_item``: of the editor, for each of the ``items`` that it made images
+    for, several where a preset tries several strengths; None where it spent none.
     """
 
     preset: str
@@ -56,8 +58,8 @@ class EditorRow(BaseModel, frozen=True):
     faulty_controls: Estimate
     faults: dict[str, dict[Fault, int]]
     reconstruction_db: Estimate
-    images: int
-    seconds_an_image: float | None
+    items: int
+    seconds_an_item: float | None
     cost: Cost
 
 
@@ -212,7 +214,7 @@ def _row(one: RunOfPreset, generator: random.Random) -> EditorRow:
         )
         for figure in FIGURES
     ]
-    images = sum(item.result is not None for item in one.items if item.kind != "placebo")
+    items = sum(item.result is not None for item in one.items if item.kind in _EDITED)
     seconds = one.summary.service_seconds.get("editor", 0.0)
     return EditorRow(
         preset=one.preset,
@@ -226,8 +228,8 @@ def _row(one: RunOfPreset, generator: random.Random) -> EditorRow:
             name: dict(Counter(fault for item in one.items if item.kind in kinds for fault in _faults(item)))
             for name, kinds in (("edits", EDITS), ("controls", CONTROLS))
         },
-        images=images,
-        seconds_an_image=seconds / images if seconds and images else None,
+        items=items,
+        seconds_an_item=seconds / items if seconds and items else None,
         cost=one.summary.cost,
     )
 

@@ -35,15 +35,15 @@ _EDITORS = (
     "faulty edits",
     "faulty controls",
     "PSNR of reconstruction, dB",
-    "seconds an image",
+    "seconds an item",
     "cost",
     "run",
 )
 _OF_EDITORS = """Shares and means have 95 % intervals, and n counts source images, a group of them as one
-(of seconds, images). An edit that failed is not kept. A control has nothing to change; a fault of
-preservation is a change that nobody asked for, of images that were kept. Seconds and cost are what this
-gateway spent. What it had already cost nothing, such as an inversion that another preset shares: the order
-of presets matters then."""
+(of seconds, items: edits, placebos and controls, an edit at all its strengths). An edit that failed is not
+kept. A control has nothing to change; a fault of preservation is a change that nobody asked for, of images
+that were kept. Seconds and cost are what this gateway spent. What it had already cost nothing, such as an
+inversion that another preset shares: the order of presets matters then."""
 _DIFFERENCES = ("figure", "first less second", "difference", "sources", "left out", "p", "p, corrected")
 _OF_DIFFERENCES = """Same source, same edit. Intervals resample source images or their groups (seed {seed});
 p is two-sided, by flipping their signs, and corrected by Holm's method over all rows of this table.
@@ -105,7 +105,7 @@ def _editor(row: EditorRow) -> Sequence[str]:
     ends = row.dropped | ({"failed": row.failed} if row.failed else {})
     dropped = ", ".join(f"{escape(reason)} {number}" for reason, number in ends.items()) or "none"
     seconds = (
-        "-" if row.seconds_an_image is None else f"{row.seconds_an_image:.2f} <small>n={row.images}</small>"
+        "-" if row.seconds_an_item is None else f"{row.seconds_an_item:.2f} <small>n={row.items}</small>"
     )
     region = f"<br><small>region: {row.region}</small>" if row.region else ""
     return (

@@ -234,7 +234,19 @@ def test_reconstructions_are_compared_by_source() -> None:
     # All agree, so the interval is the bound on those that would differ, by what images differ: 28 to 33 dB.
     assert psnr.difference.low == pytest.approx(2.0 - (1 - 0.025**0.25) * (2.0 + 5.0))
     assert found.editors[0].reconstruction_db.estimate == pytest.approx(31.5)
-    assert found.editors[0].seconds_an_image == 1.0
+    assert found.editors[0].seconds_an_item == 1.0
+
+
+def test_seconds_are_of_all_items_for_which_the_editor_made_images() -> None:
+    placebo = edit("a", 1).model_copy(update={"kind": "placebo"})
+    operation = edit("a", 2).model_copy(update={"kind": "transforms"})
+    found = compared(
+        [ended("a", [edit("a", 0), redrawn("a", 0, 30.0), placebo, operation], 6.0), ended("b", [])], seed=0
+    )
+    assert [(row.items, row.seconds_an_item) for row in found.editors] == [(3, 2.0), (0, None)]
+    page = found.to_html()
+    assert "2.00 <small>n=3</small>" in page
+    assert "seconds an item" in page
 
 
 def test_p_is_corrected_over_all_editors_and_figures() -> None:
