@@ -43,7 +43,8 @@ class EditorRow(BaseModel, frozen=True):
     by reason; ``failed``: items that have no result, whose edits count as not kept.
     ``faulty_edits`` and ``faulty_controls``: share of kept images that changed what nobody asked for;
     ``faults``: how often each fault was seen, of edits and of controls. ``reconstruction_db``: mean PSNR of
-    reconstructions. ``seconds_an_item``: of the editor, for each of the ``items`` that it made images
+    reconstructions, which an editor that edits a caption to itself in their place, as a server's, has not.
+    ``seconds_an_item``: of the editor, for each of the ``items`` that it made images
     for, several where a preset tries several strengths; None where it spent none.
     """
 

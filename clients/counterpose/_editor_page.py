@@ -42,8 +42,9 @@ _EDITORS = (
 _OF_EDITORS = """Shares and means have 95 % intervals, and n counts source images, a group of them as one
 (of seconds, items: edits, placebos and controls, an edit at all its strengths). An edit that failed is not
 kept. A control has nothing to change; a fault of preservation is a change that nobody asked for, of images
-that were kept. Seconds and cost are what this gateway spent. What it had already cost nothing, such as an
-inversion that another preset shares: the order of presets matters then."""
+that were kept. An editor that does not reconstruct, such as a server's, has no PSNR: its control is an edit
+of the caption to itself. Seconds and cost are what this gateway spent. What it had already cost nothing,
+such as an inversion that another preset shares: the order of presets matters then."""
 _DIFFERENCES = ("figure", "first less second", "difference", "sources", "left out", "p", "p, corrected")
 _OF_DIFFERENCES = """Same source, same edit. Intervals resample source images or their groups (seed {seed});
 p is two-sided, by flipping their signs, and corrected by Holm's method over all rows of this table.
@@ -114,7 +115,7 @@ def _editor(row: EditorRow) -> Sequence[str]:
         dropped,
         _faults(row.faulty_edits, row.faults["edits"]),
         _faults(row.faulty_controls, row.faults["controls"]),
-        _with_n(row.reconstruction_db, 1),
+        _with_n(row.reconstruction_db, 1) if row.reconstruction_db.n else "no reconstruction",
         seconds,
         escape(str(row.cost)),
         f"<code>{escape(row.run[:8])}</code>",

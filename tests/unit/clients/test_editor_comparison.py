@@ -237,6 +237,19 @@ def test_reconstructions_are_compared_by_source() -> None:
     assert found.editors[0].seconds_an_item == 1.0
 
 
+def test_the_page_says_why_an_editor_has_no_psnr() -> None:
+    first = [edit("a", 0), redrawn("a", 0, 30.0)]
+    itself = redrawn("b", 0, 0.0)
+    assert itself.result is not None
+    second = [
+        edit("b", 0),
+        itself.model_copy(update={"result": itself.result.model_copy(update={"psnr_db": None})}),
+    ]
+    page = compared([ended("a", first), ended("b", second)], seed=0).to_html()
+    assert page.count("<td>no reconstruction</td>") == 1
+    assert "An editor that does not reconstruct, such as a server's, has no PSNR" in " ".join(page.split())
+
+
 def test_seconds_are_of_all_items_for_which_the_editor_made_images() -> None:
     placebo = edit("a", 1).model_copy(update={"kind": "placebo"})
     operation = edit("a", 2).model_copy(update={"kind": "transforms"})
