@@ -12,6 +12,7 @@ from counterpose._cli.contract_options import SEED, Fields, Option, request_opti
 from counterpose._cli.datasets import UNRESOLVED, dataset_name, require_images
 from counterpose._cli.groups import examples
 from counterpose._cli.options import AsJson, Classifiers, Dataset, Report
+from counterpose._cli.spending import SPENDING
 from counterpose._cli.stack import require_suite
 from counterpose._cli.stress_test import Anyway, SuiteOfRun
 from counterpose._cli.terminal import check_writable, print_note, show, write_report
@@ -47,6 +48,8 @@ Presets = Annotated[
     ),
     Option("max_edits_per_image", "N"),
     Option("limit", "N"),
+    *SPENDING,
+    Option("region", "WHERE"),
     SEED,
 )
 def compare_editors(
@@ -61,7 +64,10 @@ def compare_editors(
     as_json: AsJson = False,
     client: Client,
 ) -> None:
-    """Compare editors on equal edits of your images: what each keeps, moves and costs."""
+    """Compare editors on equal edits of your images: what each keeps, moves and costs.
+
+    Each preset has a run of its own, and a budget bounds each run.
+    """
     # Checked before a folder is uploaded: a mistake must leave nothing behind.
     check_writable(report)
     presets = distinct_presets(preset)

@@ -13,7 +13,7 @@ from counterpose_core.contract.base import Problem
 from counterpose_core.contract.spending import Price, Spending, SpendingEstimate, Spent, dollars
 from counterpose_core.errors import BudgetSpent, InvalidRequest
 from fakes.command import Play, run
-from fakes.sdk import a_run, a_summary, run_answer, summary_answer
+from fakes.sdk import a_run, a_summary, ok, problem, run_answer, summary_answer
 
 TOML = """
 [qwen-image-edit]
@@ -78,6 +78,25 @@ def test_a_stress_test_sends_its_budget_and_prices(play: Play, tmp_path: Path) -
     )  # fmt: skip
     sent = json.loads(script.seen[0].content)["spending"]
     assert (sent["usd"], sent["images"], sent["prices"]["m"]["usd_per_call"]) == (2.5, 200, 0.5)
+
+
+def test_each_run_of_a_comparison_of_editors_has_the_budget_and_the_region(
+    play: Play, tmp_path: Path
+) -> None:
+    offered = ok({"services": [], "presets": ["quick", "direct"]})
+    created = a_run().model_copy(update={"resolved_config": {"request": {"preset": "quick"}}})
+    script = play(offered, ok(json.loads(created.model_dump_json())), problem(BudgetSpent("stopped")))
+    prices = written(tmp_path, "prices.toml", "[m]\nusd_per_call = 0.5")
+    run(
+        "compare-editors", "demo", "--classifier", "timm:resnet50", "--preset", "quick", "--preset", "direct",
+        "--budget-usd", "2.5", "--budget-images", "200", "--prices", prices, "--region", "words",
+    )  # fmt: skip
+    asked = [json.loads(request.content) for request in script.seen[1:3]]
+    assert [each["preset"] for each in asked] == ["quick", "direct"]
+    for each in asked:
+        sent = each["spending"]
+        assert (sent["usd"], sent["images"], sent["prices"]["m"]["usd_per_call"]) == (2.5, 200, 0.5)
+        assert each["region"] == "words"
 
 
 @pytest.mark.parametrize(
