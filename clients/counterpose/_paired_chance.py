@@ -15,6 +15,8 @@ from counterpose_core.types import Estimate
 DRAWS = 2000
 FLIPS = 4000
 _MOST_EXACT = 12
+_STUDENT = {1: 12.706204736174694, 2: 4.302652729749462, 3: 3.182446305283708}
+"""Student's 97.5 % quantiles of few degrees of freedom, where the expansion is up to 24 % too small."""
 _NORMAL = 1.959963984540054
 
 
@@ -52,7 +54,9 @@ def mean_difference(
 
 
 def _student(freedom: int) -> float:
-    """Return Student's 97.5 % quantile by Hill's expansion, whose error is below 1 % from 4 sources on."""
+    """Return Student's 97.5 % quantile; beyond the table by Hill's expansion, whose error is below 0.3 %."""
+    if freedom in _STUDENT:
+        return _STUDENT[freedom]
     z, v = _NORMAL, freedom
     return (
         z

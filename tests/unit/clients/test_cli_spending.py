@@ -80,9 +80,7 @@ def test_a_stress_test_sends_its_budget_and_prices(play: Play, tmp_path: Path) -
     assert (sent["usd"], sent["images"], sent["prices"]["m"]["usd_per_call"]) == (2.5, 200, 0.5)
 
 
-def test_each_run_of_a_comparison_of_editors_has_the_budget_and_the_region(
-    play: Play, tmp_path: Path
-) -> None:
+def test_each_run_of_compared_editors_has_the_budget_and_the_region(play: Play, tmp_path: Path) -> None:
     offered = ok({"services": [], "presets": ["quick", "direct"]})
     created = a_run().model_copy(update={"resolved_config": {"request": {"preset": "quick"}}})
     script = play(offered, ok(json.loads(created.model_dump_json())), problem(BudgetSpent("stopped")))

@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from counterpose._paired_chance import holm, mean_difference, sign_flip_p
 from counterpose_core.statistics import bootstrap, p_values
@@ -34,6 +35,18 @@ def test_holm_is_that_of_the_product() -> None:
     ps = [0.01, 0.04, 0.03, 0.005, 1.0]
     assert holm(ps) == pytest.approx(p_values.holm(ps))
     assert holm([]) == []
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8])
+def test_the_interval_of_few_sources_contains_students(n: int) -> None:
+    values = np.random.default_rng(n).normal(0.0, 0.01, n)
+    found = mean_difference(values.tolist(), random.Random(1), (-1.0, 1.0))
+    reach = stats.sem(values) * stats.t.ppf(0.975, n - 1)
+    assert found.low is not None
+    assert found.high is not None
+    # Of five sources and more by an expansion, whose quantile is 0.3 % too small at most.
+    assert values.mean() - found.low >= 0.997 * reach
+    assert found.high - values.mean() >= 0.997 * reach
 
 
 @pytest.mark.parametrize("n", [12, 20, 60])
