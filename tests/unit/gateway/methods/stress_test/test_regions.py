@@ -13,7 +13,9 @@ from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.preservation import Preservation, PreservationItem
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.regions import EditRegion
+from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.errors import InvalidRequest
+from counterpose_core.field_descriptions import field_description
 from counterpose_core.suite import SegmenterSuite
 from counterpose_gateway.methods.stress_test.columns import columns_of
 from counterpose_gateway.methods.stress_test.export import _of_preservation
@@ -244,6 +246,8 @@ async def test_a_preset_may_name_the_region_which_the_run_records(
     world = FakeWorld()
     config, items = await planned(masked(world), fake_services(world), preset="lance-region", **asked)
     assert config.request.region == recorded
+    # What leaving it out means is said where it is asked for.
+    assert "null for the preset's, else everywhere" in field_description(StressTestCreate, "region")
     assert all(item.instruction for item in items)
     assert config.measures_preservation
 
