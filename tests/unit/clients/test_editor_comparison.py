@@ -85,7 +85,7 @@ def ended(
     groups: dict[str, str] | None = None,
 ) -> RunOfPreset:
     """A run of these items; ``groups`` of its source images."""
-    request = {"preset": preset, "seed": 3} | ({"region": region} if region else {})
+    request: dict[str, Any] = {"preset": preset, "seed": 3} | ({"region": region} if region else {})
     summary = a_summary(steady=figure()).model_copy(
         update={
             "yields": {"kept": figure(0.5, 0.4, 0.6)},
@@ -94,7 +94,7 @@ def ended(
             "cost": Cost(unet_evaluations=7),
         }
     )
-    config = {"request": request, "grouping": groups and {"groups": groups}}
+    config: dict[str, Any] = {"request": request, "grouping": groups and {"groups": groups}}
     run = a_run("completed", len(items)).model_copy(update={"resolved_config": config})
     return RunOfPreset(preset=preset, run=run, summary=summary, items=items)
 
