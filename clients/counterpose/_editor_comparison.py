@@ -188,7 +188,7 @@ def compared(runs: Sequence[RunOfPreset], seed: int) -> EditorComparison:
         differences=[
             each.model_copy(update={"p_adjusted": p}) for each, p in zip(differences, adjusted, strict=True)
         ],
-        unpaired=len(set.union(*(set(edits) for _, edits in named)) - ended),
+        unpaired=len({key[:3] for _, edits in named for key in edits}) - len(ended),
         worst=_worst({one.preset: edits for one, edits in named}, ended),
     )
 
