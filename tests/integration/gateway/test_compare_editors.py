@@ -109,6 +109,24 @@ def test_what_one_editor_moves_is_a_difference(
     assert "are proven. faulty edits: quick less direct -1.000" in found.to_html()
 
 
+def test_regions_and_groups_are_those_that_the_runs_recorded(served: ServedGateway) -> None:
+    with served.working(), Client(served.address) as client:
+        found = client.stress_tests.compare_editors(
+            dataset="demo",
+            classifiers=["steady"],
+            presets=["quick", "direct"],
+            region="words",
+            near_duplicates=0.001,
+        )
+        grouping = client.runs.get(found.editors[0].run).run.resolved_config["grouping"]
+    assert [row.region for row in found.editors] == ["words", "words"]
+    assert found.request["region"] == "words"
+    units = {grouping["groups"].get(item, item) for item in grouping["groups"]}
+    assert 0 < len(units) < found.editors[0].sources
+    for row in found.editors:
+        assert row.kept.n == row.sources - len(grouping["groups"]) + len(units)
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [

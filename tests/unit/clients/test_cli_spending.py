@@ -85,10 +85,8 @@ def test_each_run_of_compared_editors_has_the_budget_and_the_region(play: Play, 
     created = a_run().model_copy(update={"resolved_config": {"request": {"preset": "quick"}}})
     script = play(offered, ok(json.loads(created.model_dump_json())), problem(BudgetSpent("stopped")))
     prices = written(tmp_path, "prices.toml", "[m]\nusd_per_call = 0.5")
-    run(
-        "compare-editors", "demo", "--classifier", "timm:resnet50", "--preset", "quick", "--preset", "direct",
-        "--budget-usd", "2.5", "--budget-images", "200", "--prices", prices, "--region", "words",
-    )  # fmt: skip
+    words = "compare-editors demo --classifier timm:resnet50 --preset quick --preset direct --budget-usd 2.5"
+    run(*words.split(), "--budget-images", "200", "--prices", prices, "--region", "words")
     asked = [json.loads(request.content) for request in script.seen[1:3]]
     assert [each["preset"] for each in asked] == ["quick", "direct"]
     for each in asked:
