@@ -16,6 +16,7 @@ import pytest
 
 from counterpose_core.contract.datasets import ImportCreate
 from counterpose_core.contract.runs import Item
+from counterpose_core.contract.spending import Spent
 from counterpose_core.contract.webhooks import WebhookCreate
 from counterpose_core.errors import (
     CounterposeError,
@@ -47,6 +48,8 @@ ASKED: dict[str, Callable[[str], dict[str, Any]]] = {
     "items.newest": lambda run_id: {"shape": Item, "kind": "edit", "limit": 5},
     "runs.rename": lambda run_id: {"name": "mine"},
     "runs.stop": lambda run_id: {"why": InternalError("stop")},
+    "spending.reserve": lambda run_id: {"call": "a" * 32, "service": "editor", "most": Spent(calls=1)},
+    "spending.settle": lambda run_id: {"call": "a" * 32, "spent": Spent(calls=1)},
 }
 """What a verb is given beside the run."""
 OF_DATASETS: dict[str, Callable[[Ledger, str], object]] = {
@@ -149,7 +152,19 @@ def test_no_verb_finds_a_run_of_another_tenant(ours: Ledger, theirs: Ledger) -> 
         assert answered(theirs, verb, foreign) == answered(theirs, verb, NEVER), verb
         assert ours.runs.get(foreign) == before, verb
         # Or the verb would tell nothing of any run, and this would show nothing.
-        assert verb == "of_run" or answered(ours, verb, foreign) != answered(ours, verb, NEVER), verb
+        silent = verb in ("of_run", "spending.settle")
+        assert silent or answered(ours, verb, foreign) != answered(ours, verb, NEVER), verb
+
+
+@pytest.mark.fault("T4")
+def test_no_call_of_another_tenant_s_run_is_settled(ours: Ledger, theirs: Ledger) -> None:
+    foreign, call = ended_run(ours), "a" * 32
+    assert ours.spending.reserve(foreign, call, "editor", Spent(calls=1, images=1)) is None
+    account = ours.spending.of(foreign)
+    theirs.spending.settle(foreign, call, Spent(calls=9))
+    assert ours.spending.of(foreign) == account
+    ours.spending.settle(foreign, call, Spent(calls=9))
+    assert ours.spending.of(foreign) != account
 
 
 @pytest.mark.fault("T4")

@@ -54,8 +54,10 @@ class SpendingRows:
         own = and_(_rows.run_id == run_id, _rows.call == call)
         with self._session.writing() as connection:
             # Locks the run before its rows, like every writer; one that is deleted has none.
-            locked = select(schema.runs.c.id).where(schema.runs.c.id == run_id).with_for_update()
-            connection.execute(locked)
+            mine = rows.is_own(connection, schema.runs.c.tenant)
+            locked = select(schema.runs.c.id).where(schema.runs.c.id == run_id, mine).with_for_update()
+            if connection.execute(locked).first() is None:
+                return
             service = connection.execute(delete(schema.spending).where(own).returning(_rows.service)).scalar()
             if service is None or spent == Spent():
                 return
