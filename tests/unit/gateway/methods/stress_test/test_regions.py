@@ -248,6 +248,15 @@ async def test_a_preset_may_name_the_region_which_the_run_records(
     assert config.measures_preservation
 
 
+@pytest.mark.parametrize("region", ["words", "object", "mask"])
+async def test_a_run_that_edits_no_image_takes_no_region(region: str) -> None:
+    world = FakeWorld()
+    asked: dict[str, Any] = {"max_edits_per_image": 0, "transforms": {"operations": ["rotation"]}}
+    with pytest.raises(InvalidRequest, match="no image is edited by its caption; leave region out") as caught:
+        await planned(world.sources(2), fake_services(world), confirm=False, region=region, **asked)
+    assert caught.value.pointer == "/region"
+
+
 def test_a_backend_without_attention_has_no_region_of_words() -> None:
     with pytest.raises(InvalidRequest, match="'images-api' cannot tell where words are") as caught:
         ImagesApiPreset(backend="images-api").confined_to_words()
