@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.editor import EditItem, EditRequest, EditResponse
 from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.preservation import Preservation, PreservationItem
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.regions import EditRegion
-from counterpose_core.errors import InvalidRequest
+from counterpose_core.contract.scorer import Segment, SegmentRequest, SegmentResponse
+from counterpose_core.errors import BadBackendOutput, InvalidRequest
 from counterpose_core.suite import SegmenterSuite
 from counterpose_gateway.methods.stress_test.columns import columns_of
 from counterpose_gateway.methods.stress_test.export import _of_preservation
@@ -154,6 +156,37 @@ async def test_the_segmenter_outlines_what_has_no_mask_and_what_it_does_not_see_
     # The control of an image needs no region.
     done = [item.kind for item in plan if record.outcomes[f"item-{item.ordinal}"].state == "done"]
     assert done.count("reconstruction") == 3
+
+
+async def test_an_image_that_the_segmenter_cannot_outline_fails_its_edits_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_a_segmenter(monkeypatch)
+    world = FakeWorld()
+    scorer, [source] = FakeScorer(world), [world.source("sled", 1)]
+    problem = Problem.of(BadBackendOutput("the mask is no image"))
+
+    async def fail(request: SegmentRequest) -> SegmentResponse:
+        answer = await FakeScorer.segment(scorer, request)
+        return answer.model_copy(update={"outcomes": [Outcome[Segment](problem=problem)]})
+
+    monkeypatch.setattr(scorer, "segment", fail)
+    services = fake_services(world, scorer=scorer)
+    plan, record = await stress_test(world, [source], services, confirm=False, region="object")
+    ended = {(item.kind, record.outcomes[f"item-{item.ordinal}"].state) for item in plan}
+    assert ended == {("reconstruction", "done"), ("edit", "failed"), ("placebo", "failed")}
+
+
+async def test_the_segmenter_is_not_asked_where_a_caption_alone_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_a_segmenter(monkeypatch)
+    world = FakeWorld()
+    scorer = FakeScorer(world)
+    services = fake_services(world, scorer=scorer)
+    plan, _ = await stress_test(world, world.sources(20), services, region="object")
+    edited = {item.item_group for item in plan if item.kind != "caption"}
+    assert 0 < scorer.calls["segment"] <= len(edited) < len({item.item_group for item in plan})
 
 
 @pytest.mark.parametrize(("region", "local_blend"), [("words", True), (None, False)])
