@@ -15,7 +15,9 @@ from counterpose_core.contract.preservation import Preservation, PreservationIte
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.regions import EditRegion
 from counterpose_core.contract.scorer import Segment, SegmentRequest, SegmentResponse
+from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.errors import BadBackendOutput, InvalidRequest
+from counterpose_core.field_descriptions import field_description
 from counterpose_core.suite import SegmenterSuite
 from counterpose_gateway.methods.stress_test.columns import columns_of
 from counterpose_gateway.methods.stress_test.export import _of_preservation
@@ -270,7 +272,10 @@ async def test_what_a_run_confirms_has_the_region_of_its_image() -> None:
     assert all(result is not None and result.region is not None for result in kept)
 
 
-@pytest.mark.parametrize(("asked", "recorded"), [({}, "background"), ({"region": "object"}, "object")])
+@pytest.mark.parametrize(
+    ("asked", "recorded"),
+    [({}, "background"), ({"region": None}, "background"), ({"region": "object"}, "object")],
+)
 async def test_a_preset_may_name_the_region_which_the_run_records(
     asked: dict[str, Any], recorded: str
 ) -> None:
@@ -288,6 +293,12 @@ async def test_a_run_that_edits_no_image_takes_no_region(region: str) -> None:
     with pytest.raises(InvalidRequest, match="no image is edited by its caption; leave region out") as caught:
         await planned(world.sources(2), fake_services(world), confirm=False, region=region, **asked)
     assert caught.value.pointer == "/region"
+
+
+def test_a_request_without_a_region_is_said_to_take_that_of_its_preset() -> None:
+    assert "null for that of the preset, else everywhere" in " ".join(
+        field_description(StressTestCreate, "region").split()
+    )
 
 
 def test_a_backend_without_attention_has_no_region_of_words() -> None:
