@@ -84,10 +84,10 @@ def finding(made: Told) -> str:
     answers = faulty["outcomes"]["answers by group"]
     share = proportion(sum(answers.get(group, 0) for group in FAULTY), sum(answers.values()))
     return (
-        f"Where {_of(share.model_dump())} of a server's answers are faulty, "
-        f"{_of(gate['kept without a fault'])} of the edits that the gate keeps have no fault,"
-        f" and {_of(told)} have none of those that can be told without a region; {_of(false)} of right edits are refused. Of the planted bugs {_of(bugs)} are"
-        " found."
+        f"Where {_of(share.model_dump())} of a server's answers are faulty,"
+        f" {_of(gate['kept without a fault'])} of the edits that the gate keeps have no fault,"
+        f" and {_of(told)} have none of those that can be told without a region;"
+        f" {_of(false)} of right edits are refused. Of the planted bugs {_of(bugs)} are found."
     )
 
 
