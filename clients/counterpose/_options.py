@@ -92,8 +92,8 @@ class StressTestOptions(TypedDict, total=False):
     judges: who says whether an edit is right, of ``"clip"``, ``"encoder"`` and ``"judge"``; all must, or as
         many as ``thresholds={"keep": 2}`` says. ``"without"`` is one that has no vote.
     region: where edits may change an image: its ``"object"``, its ``"background"``, the ``"mask"`` that the
-        dataset has for it, or where the editor looks for the changed ``"words"``; default: the preset's,
-        else everywhere.
+        dataset has for it, or where the editor looks for the changed ``"words"``; default: that of the
+        preset, else everywhere.
     transforms: operations on the images, of a suite that has them, such as ``{"operations": ["rotation"],
         "levels": [1, 3, 5], "size": 512}``; `TransformChoice` describes them.
     spending: what servers of others may be asked for, and its prices: ``{"images": 200, "usd": 5.0, "prices":

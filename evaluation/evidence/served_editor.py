@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.types import Estimate
 from evaluation.evidence.markdown import NONE, cells, figure, page, table
 from evaluation.paths import RESULTS
@@ -79,12 +80,14 @@ def finding(made: Told) -> str:
     faulty = made["faulty"]
     gate, bugs = faulty["gate"], faulty["bugs"]["planted bugs found"]
     told, false = gate["kept without a fault, of faults that can be told"], gate["false refusals"]
-    share = sum(faulty["shares of the plan"].get(group, 0) for group in FAULTY)
+    # Faults that nobody would see are planned, and not planted.
+    answers = faulty["outcomes"]["answers by group"]
+    share = proportion(sum(answers.get(group, 0) for group in FAULTY), sum(answers.values()))
     return (
-        f"Where {share:.0%} of a server's answers are faulty, {_of(gate['kept without a fault'])} of the"
-        f" edits that the gate keeps have no fault, and {_of(told)} have none of those that can be told"
-        f" without a region; {_of(false)} of right edits are refused. Of the planted bugs {_of(bugs)} are"
-        " found."
+        f"Where {_of(share.model_dump())} of a server's answers are faulty,"
+        f" {_of(gate['kept without a fault'])} of the edits that the gate keeps have no fault,"
+        f" and {_of(told)} have none of those that can be told without a region;"
+        f" {_of(false)} of right edits are refused. Of the planted bugs {_of(bugs)} are found."
     )
 
 

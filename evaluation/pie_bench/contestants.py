@@ -54,15 +54,19 @@ class OfPreset:
         self.name, self._suite, self._settings = name, suite, settings
         self._preset: EditorPreset = presets[name]
         self.key = f"{suite.name} {self._preset.model_dump_json()}"
+        if self._preset.region is not None:
+            # Of before it had a part in the edits, images are kept under the key of the preset alone.
+            self.key += " in the mask of the pair"
         self._editing: Editing | None = None
 
     def edited(self, pair: Pair, source: Pixels) -> Edited:
-        """Edit by the captions alone; of the sweep, the image that a stress test would choose."""
+        """Edit by the captions, and in the pair's mask if the preset has a region; choose as a run does."""
         if self._editing is None:
             folder = self._settings.state_dir / "stores" / self.name
             self._editing = Editing(self._suite, self._preset, folder, settings=self._settings)
         editing, png = self._editing, encode_png(source)
-        [choice], costs = editing.chosen(png, [(pair.caption, pair.edited_caption)])
+        captions = [(pair.caption, pair.edited_caption)]
+        [choice], costs = editing.chosen(png, captions, pair.mask(source.shape[:2]))
         image = decode_image(editing.store.get(choice.image))
         about = {
             "kept": choice.failed is None,

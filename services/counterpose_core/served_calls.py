@@ -8,6 +8,8 @@ from pydantic import BaseModel
 
 from counterpose_core.contract.captioner import CaptionRequest, LogLikelihoodRequest
 from counterpose_core.contract.editor import EditRequest, GenerateRequest
+from counterpose_core.contract.editor_presets import EditorPreset
+from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.judges import JudgeRequest
 from counterpose_core.contract.perturber import LikelihoodsRequest, PerturbRequest
 from counterpose_core.contract.spending import Spent
@@ -48,8 +50,9 @@ def most_of_call(suite: Suite, service: str, body: BaseModel) -> Spent | None:
         return None
     match body:
         case EditRequest():
-            # An image that is to stay as it is is drawn twice.
-            images = sum(1 + (item.caption == item.edited_caption) for item in body.items)
+            # An image that is to stay as it is is drawn twice, and one of a call again by its seed.
+            controls = sum(item.caption == item.edited_caption for item in body.items)
+            images = len(body.items) + controls + (controls > 0 and checks_seed(body.preset))
             return Spent(calls=images, images=images)
         case GenerateRequest():
             return Spent(calls=len(body.items), images=len(body.items))
@@ -65,6 +68,11 @@ def most_of_call(suite: Suite, service: str, body: BaseModel) -> Spent | None:
             return judgements(suite, len(body.items)) + judgements(suite, SIGHTS)
         case _:
             return None
+
+
+def checks_seed(preset: EditorPreset | None) -> bool:
+    """Return whether a replica of the editor asks once more for the first control, by its seed."""
+    return isinstance(preset, ImagesApiPreset) and preset.seeded
 
 
 def captions(suite: Suite, n: int) -> Spent:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
@@ -12,6 +13,7 @@ from counterpose_core.text_form import TextForm
 
 PLACE = "$"
 """What a value of a suite begins with that is a setting's name, as `server = "$language_server"`."""
+_REFERENCE = re.compile(re.escape(PLACE) + "[a-z_]+")
 
 Server = Annotated[
     str,
@@ -42,13 +44,7 @@ def with_servers(name: str, sections: Mapping[str, Any], servers: SuiteServers |
         InvalidRequest: one is not set, or there is no such setting.
     """
     told = {PLACE + field: getattr(servers, field, None) for field in SuiteServers.model_fields}
-    tables = {section: fields for section, fields in sections.items() if isinstance(fields, Mapping)}
-    places = {
-        value
-        for fields in tables.values()
-        for value in fields.values()
-        if isinstance(value, str) and value.startswith(PLACE)
-    }
+    places = set(_places(sections))
     if unknown := sorted(places - set(told)):
         raise InvalidRequest(
             f"the suite {name!r} refers to {unknown[0]!r}, which is no setting; there are {', '.join(told)}"
@@ -58,10 +54,21 @@ def with_servers(name: str, sections: Mapping[str, Any], servers: SuiteServers |
         raise InvalidRequest(
             f"the suite {name!r} asks servers of yours; set {variables} for gateway and services"
         )
-    return {**sections} | {
-        section: {
-            field: told[value] if isinstance(value, str) and value in places else value
-            for field, value in fields.items()
-        }
-        for section, fields in tables.items()
+    return _filled(sections, told)
+
+
+def _places(table: Mapping[str, Any]) -> Iterator[str]:
+    for value in table.values():
+        if isinstance(value, Mapping):
+            yield from _places(value)
+        elif isinstance(value, str) and _REFERENCE.fullmatch(value):
+            yield value
+
+
+def _filled(table: Mapping[str, Any], told: Mapping[str, str | None]) -> dict[str, Any]:
+    return {
+        field: _filled(value, told)
+        if isinstance(value, Mapping)
+        else (told.get(value, value) if isinstance(value, str) else value)
+        for field, value in table.items()
     }

@@ -15,6 +15,7 @@ from counterpose_core.contract.gates import GateItem, GateResult
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO
 from counterpose_core.contract.runs import ItemResult, PredictionPair, RunItem, TransformedImage
 from counterpose_core.contract.samples import SampleResult
+from counterpose_core.contract.served_images import seed_of
 from counterpose_core.contract.shift_benchmarks import ImageResult
 from counterpose_core.types import ItemState
 from counterpose_gateway.methods import METHODS
@@ -107,7 +108,9 @@ class ShownItem:
         if isinstance(result, SampleResult) and result.caption:
             facts.append(("caption", result.caption))
         if isinstance(result, ImageResult | SampleResult) and result.prompt:
-            facts += [("prompt", result.prompt), ("seed", str(result.seed))]
+            facts.append(("prompt", result.prompt))
+            if (seed := seed_of(result.seed, result.served)) is not None:
+                facts.append(("seed", str(seed)))
         return facts
 
 

@@ -46,12 +46,11 @@ class ServedImage(ResponseBody):
     usage: ServedUsage = ServedUsage()
     """What it says that the image took."""
     seed_repeats: bool | None = Field(default=None, exclude_if=lambda repeats: repeats is None)
-    """Of an image that was asked for unchanged by a seed: whether the server makes an image again by its
-    seed; absent of other images, and before it was asked twice."""
+    """Of an image that was asked for unchanged by a seed, and once more by the same: whether the server made
+    it again; absent of all others."""
     noise_db: float | None = None
     """Of an image that was asked for unchanged: peak signal-to-noise ratio in dB between it and another draw
-    of the same request, the server's own noise; null for other images, where the two differ in size, and of
-    the one image by which `seed_repeats` was found."""
+    of the same request, the server's own noise; null for other images, and where the two differ in size."""
 
 
 def seed_of(seed: int | None, served: ServedImage | None) -> int | None:

@@ -96,9 +96,9 @@ class StressTestCreate(SpendsWithin, FunctionsAsWritten):
     nothing has an edge, is kept. `drifted` and `leaked` are told of edits with a `region` alone."""
     region: RegionOfEdits | None = Field(default=None, exclude_if=lambda region: region is None)
     """Where edits may change an image, while the rest is kept: its `object`, its `background`, the inside of
-    the `mask` that the dataset has for it, or where the editor looks for the changed `words`; null for the
-    preset's, else everywhere. Object and background are told apart by the dataset's masks, else by the
-    suite's segmenter."""
+    the `mask` that the dataset has for it, or where the editor looks for the changed `words`; null for
+    that of the preset, else everywhere. Object and background are told apart by the dataset's masks, else by
+    the suite's segmenter."""
     judges: Distinct[list[JudgeName]] = Field(
         default=CLIP_ALONE, min_length=1, max_length=3, exclude_if=is_clip_alone
     )

@@ -249,9 +249,8 @@ class StressTestSummary(RunSummary):
         ]
         if self.unrepeated_seeds:
             unknown.append(
-                "the server made another image for the same seed, as "
-                f"{self.unrepeated_seeds} controls tell: no seed repeats an image of this run; set seeded = "
-                "false in the suite"
+                "the server made another image for the same seed, as at least one control tells: no seed "
+                "repeats an image of this run; set seeded = false in the suite"
             )
         return [*unknown, *(str(note) for note in (outside, self.judged_again) if note is not None)]
 

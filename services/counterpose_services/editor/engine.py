@@ -38,7 +38,7 @@ from counterpose_services.editor.call import EngineCall, shortage_named
 from counterpose_services.editor.edit_backend import EditBackend
 from counterpose_services.editor.edits.editing import JointNullTextEdits, edit_items
 from counterpose_services.editor.edits.inversions import Inversions, invert_images
-from counterpose_services.editor.edits.regions import Surroundings, pixel_region
+from counterpose_services.editor.edits.regions import Surroundings, latent_region
 from counterpose_services.editor.edits.results import (
     ItemLatents,
     ItemResult,
@@ -300,7 +300,7 @@ class EditorEngine(EditBackend):
 
     def _require_region(self, item: EditItem) -> None:
         if item.region is not None:
-            pixel_region(self.pipeline, self.store, item.image, item.region)
+            latent_region(self.pipeline, self.store, item.image, item.region)
 
     def _surroundings(
         self, request: EditRequest, results: Mapping[int, ItemResult], inversions: Inversions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,22 +85,25 @@ class _Confined:
 
 @dataclass(frozen=True)
 class _Task:
-    """The questions of one item; the answer to the first is its image, and others tell the noise.
+    """The questions of one item; the answer to the first is its image, and another tells the noise.
 
-    ``source`` is the size of an edit's image, ``confined`` what its answer is put into.
+    ``source`` is the size of an edit's image, ``confined`` what its answer is put into. ``again`` is the
+    first question once more, seed and all.
     """
 
     questions: Sequence[_Question]
     preset: ImagesApiPreset
+    again: _Question | None = None
     source: tuple[int, int] | None = None
     confined: _Confined | None = None
 
 
 @dataclass(frozen=True)
 class _Made:
-    """The answers to a task with their pixels, and the seconds that it took now."""
+    """The answers to a task with their pixels, whether the first came again, and the seconds it took now."""
 
     answers: Sequence[tuple[DrawnImage, Pixels]]
+    repeats: bool | None
     seconds: float
 
 
@@ -107,8 +111,9 @@ class ImagesApi(EditBackend):
     """Asks a server for each image, with one outcome each; ``judge`` is a safety checker's, if there is one.
 
     An edit of a caption to itself asks for the image unchanged, twice: the answers differ by the server's own
-    noise. The first such pair of a server with seeds has one seed: it tells whether that repeats an image. An
-    answer is kept under all that was asked, so that a repeated call does not ask again.
+    noise. Of a server with seeds, one such item of this engine asks a third time, by the seed of the first
+    question: that tells whether a seed repeats an image. An answer is kept under all that was asked, so that
+    a repeated call does not ask again.
     """
 
     kind = "images-api"
@@ -121,7 +126,8 @@ class ImagesApi(EditBackend):
         # Nobody but the server knows its weights, or when they change.
         revision = digest(f"{server.url} {suite.model}".encode())
         self._identity = ModelIdentity(id=f"{suite.model} at {self._host}", revision=revision)
-        self._seed_repeats: bool | None = None
+        # Taken by the call that asks by one seed twice.
+        self._seed_check = threading.Lock()
 
     @property
     def identity(self) -> ModelIdentity:
@@ -202,19 +208,19 @@ class ImagesApi(EditBackend):
             files["mask"] = ("mask.png", confined.file, "image/png")
             asked["region"] = item.region
         unchanged = prompt == template.instruction(item.caption, item.caption)
-        repeats, questions = preset.seeded and self._seed_repeats is None, []
-        for number in range(2 if unchanged else 1):
+
+        def question(number: int, **check: object) -> _Question:
             # Of the image and the draw alone: an edit and its control then have the same noise.
-            draw = 0 if repeats else number
-            seed = cache_key(seed=preset.seed, image=item.image, number=draw)[:_SEED_DIGITS]
+            seed = cache_key(seed=preset.seed, image=item.image, number=number)[:_SEED_DIGITS]
             sent = int(seed, 16) if preset.seeded else None
             fields = self._fields(preset, prompt, size=wanted, seed=sent)
             form = Form({name: str(value) for name, value in fields.items()}, files)
-            key = self._key(
-                preset, "edits", fields, template=template.texts, image=item.image, number=number, **asked
-            )
-            questions.append(_Question("edits", form, key, sent, item.image))
-        return _Task(questions, preset, size, confined)
+            inputs = {"template": template.texts, "image": item.image, "number": number, **asked, **check}
+            return _Question("edits", form, self._key(preset, "edits", fields, **inputs), sent, item.image)
+
+        questions = [question(number) for number in range(2 if unchanged else 1)]
+        again = question(0, check="seed") if unchanged and preset.seeded else None
+        return _Task(questions, preset, again, size, confined)
 
     def _confined(self, item: EditItem, pixels: Pixels) -> _Confined | None:
         if item.region is None:
@@ -252,17 +258,36 @@ class ImagesApi(EditBackend):
             started = time.monotonic()
             try:
                 answers = [self._answer(question, cancelled) for question in task.questions]
+                repeats = self._repeats(task, answers[0][1], cancelled)
             except (BackendError, RequestError) as error:
                 return error
-            return _Made(answers, time.monotonic() - started)
+            return _Made(answers, repeats, time.monotonic() - started)
 
         return self._server.together(make, tasks)
 
-    def _answer(self, question: _Question, cancelled: Cancelled) -> tuple[DrawnImage, Pixels]:
+    def _repeats(self, task: _Task, image: Pixels, cancelled: Cancelled) -> bool | None:
+        """Return whether the seed of an image makes it again; None where that was not asked."""
+        if task.again is None:
+            return None
+        made = self._kept(task.again)
+        if made is None and self._seed_check.acquire(blocking=False):
+            try:
+                made = self._answer(task.again, cancelled)
+            finally:
+                if made is None:
+                    self._seed_check.release()
+        return None if made is None else np.array_equal(image, made[1])
+
+    def _kept(self, question: _Question) -> tuple[DrawnImage, Pixels] | None:
         kept = self._store.find(KEPT_KIND, question.key, of=question.image)
-        if kept is not None:
-            drawn = DrawnImage.read(kept)
-            return drawn, drawn.pixels(self._server.name)
+        if kept is None:
+            return None
+        drawn = DrawnImage.read(kept)
+        return drawn, drawn.pixels(self._server.name)
+
+    def _answer(self, question: _Question, cancelled: Cancelled) -> tuple[DrawnImage, Pixels]:
+        if (kept := self._kept(question)) is not None:
+            return kept
         raise_if_cancelled(cancelled)
         drawn = DrawnImage.ask(self._server, question.verb, question.asked)
         # Before it is kept: what cannot be used is asked for again.
@@ -274,13 +299,7 @@ class ImagesApi(EditBackend):
         """Return the image in the size in which it is used, and where it comes from."""
         (drawn, image), *others = made.answers
         size, source = _size(image), task.source
-        first, *again = task.questions
-        noise = list[float]()
-        for question, (_, other) in zip(again, others, strict=True):
-            if question.seed is not None and question.seed == first.seed:
-                self._seed_repeats = np.array_equal(image, other)
-            elif other.shape == image.shape:
-                noise.append(psnr_db(image, other))
+        noise = [psnr_db(image, other) for _, other in others if other.shape == image.shape]
         drifts = source is not None and size != source
         put_back = None if task.preset.mask else task.confined
         resized = drifts and (task.preset.resize or put_back is not None)
@@ -292,14 +311,14 @@ class ImagesApi(EditBackend):
             server=self._host,
             model=self._suite.model,
             template=None if source is None else task.preset.template,
-            seed=first.seed,
+            seed=task.questions[0].seed,
             answer=digest(drawn.file),
             size=size,
             drift_from=source if drifts else None,
             resized=resized,
             seconds=drawn.seconds,
             usage=drawn.usage,
-            seed_repeats=self._seed_repeats if again else None,
+            seed_repeats=made.repeats,
             noise_db=noise[0] if noise else None,
         )
         return image, served

@@ -141,6 +141,22 @@ def test_items_with_and_without_a_region_share_a_call_and_no_forks(
     assert not torch.allclose(together[:2], alone, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("sides", "inside"), [((16, 48), np.s_[:, :15]), ((16, 16), np.s_[3:4, 3:4])], ids=["beside", "thin"]
+)
+def test_a_region_that_the_crop_or_the_grid_of_latents_loses_is_refused(
+    engine: EditorEngine, store: BlobStore, sides: tuple[int, int], inside: tuple[slice, slice]
+) -> None:
+    pixels = np.zeros((*sides, 3), np.uint8)
+    pixels[inside] = 255
+    lost = item(store, image=image(store, sides), region=EditRegion(mask=store.put(encode_png(pixels))))
+    refused, made = engine.edit(EditRequest(items=[lost, item(store)], preset=preset("direct"))).outcomes
+    assert refused.problem is not None
+    assert refused.problem.code == InvalidRequest.code
+    assert "no position of the editor's latents lies in it" in refused.problem.detail
+    assert made.problem is None
+
+
 def test_a_mask_that_does_not_fit_fails_its_item_alone(engine: EditorEngine, store: BlobStore) -> None:
     small = item(store, region=EditRegion(mask=mask(store, (8, 8))))
     empty = item(store, region=EditRegion(mask=store.put(encode_png(np.zeros((16, 16, 3), np.uint8)))))

@@ -16,14 +16,17 @@ from counterpose_core.contract.editor import (
     ImageSafety,
 )
 from counterpose_core.contract.served_images import ServedUsage
+from counterpose_core.contract.spending import Spent
 from counterpose_core.errors import Cancelled, InvalidRequest, UnknownModel
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
+from counterpose_core.served_calls import most_of_call
 from counterpose_services.editor.backends import Backends
 from counterpose_services.editor.images_api import ImagesApi
 from counterpose_services.openai_api.requirements import require_servers
 from counterpose_services.settings import ServiceSettings
 from fakes.images_editor import CAPTION, EDITED, backend, edited, never, request, suite_of
-from fakes.images_server import Asked, ImagesServer, Reply, always, drawing, images_server, obey
+from fakes.images_server import Asked, ImagesServer, Reply, always, drawing, images_server, obey, refusal
+from fakes.world import fake_suite
 
 
 @pytest.fixture
@@ -119,7 +122,7 @@ def test_a_caption_edited_to_itself_asks_twice_for_the_image_unchanged(
     # By the first of all it is seen whether a seed repeats an image.
     edited(engine, request(other, CAPTION, seeded=True))
     [control] = edited(engine, request(image, CAPTION, seeded=True))
-    first, second = server.asked[2:]
+    first, second = server.asked[3:]
     assert (
         first.fields["prompt"]
         == second.fields["prompt"]
@@ -150,15 +153,52 @@ def test_a_server_that_makes_another_image_for_the_same_seed_is_told_of(
     [later] = edited(engine, request(other, CAPTION, seeded=True))
     _, *controls = server.asked
     seeds = [asked.fields["seed"] for asked in controls]
-    # One pair of all is asked for by one seed, and no question is added.
-    assert (len(seeds), len(set(seeds))) == (4, 3)
+    # The first control of all is asked for by one seed twice, and the rest stays as it was.
+    assert (seeds[2], len(seeds), len(set(seeds))) == (seeds[0], 5, 4)
     told = [served.seed_repeats for made in (edit, first, later) if (served := made.served) is not None]
-    assert told == [None, repeats, repeats]
+    assert told == [None, repeats, None]
     noise = [served.noise_db for made in (first, later) if (served := made.served) is not None]
-    assert noise == [None, pytest.approx(42.1, abs=1.5)]
+    assert noise == [pytest.approx(42.1, abs=1.5)] * 2
+    again = [edited(engine, request(each, CAPTION, seeded=True))[0].served for each in (image, other)]
+    assert (again, len(server.asked)) == ([first.served, later.served], 6)
     [plain] = edited(backend(server, store), request(image, CAPTION))
     assert plain.served is not None
     assert plain.served.seed_repeats is None
+
+
+def test_one_of_the_controls_of_a_call_is_asked_for_again_by_its_seed(
+    server: ImagesServer, store: BlobStore, image: str, pixels: Pixels
+) -> None:
+    [item] = request(image, CAPTION, seeded=True).items
+    images = [image, *(store.put(encode_raw(np.roll(pixels, by, 1))) for by in (1, 2))]
+    items = [item.model_copy(update={"image": each}) for each in images]
+    call = request(image, CAPTION, seeded=True).model_copy(update={"items": items})
+    made = [variant.served for variant in edited(backend(server, store, seeded=True), call)]
+    assert len(server.asked) == 7
+    assert sorted(str(served.seed_repeats) for served in made if served is not None) == [
+        "None",
+        "None",
+        "True",
+    ]
+    assert all(served is not None and served.noise_db is not None for served in made)
+    suite = fake_suite().model_copy(update={"editor_part": suite_of(server.url, seeded=True)})
+    assert most_of_call(suite, "editor", call) == Spent(calls=7, images=7)
+    assert most_of_call(suite, "editor", request(image, seeded=True)) == Spent(calls=1, images=1)
+
+
+def test_a_seed_is_checked_later_if_the_server_fails_meanwhile(
+    server: ImagesServer, store: BlobStore, image: str
+) -> None:
+    def refuse_third(asked: Asked, closing: threading.Event) -> Reply:
+        return refusal(400, "no") if len(server.asked) == 3 else obey(asked, closing)
+
+    server.answer = refuse_third
+    engine, call = backend(server, store, seeded=True), request(image, CAPTION, seeded=True)
+    [outcome] = engine.edit(call, cancelled=never).outcomes
+    assert outcome.problem is not None
+    [control] = edited(engine, call)
+    assert control.served is not None
+    assert (control.served.seed_repeats, len(server.asked)) == (True, 4)
 
 
 def test_the_noise_of_controls_that_differ_in_size_is_not_known(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -98,17 +99,20 @@ async def wild(gateway: FakeGateway) -> dict[str, Any]:
             "baseline": 8, "seed": 5}  # fmt: skip
 
 
-async def test_a_hunt_s_images_say_which_server_drew_them(tmp_path: Path) -> None:
-    async with fake_gateway(tmp_path, ports=partial(served, hunted_services, SENT)) as gateway:
+@pytest.mark.parametrize("seed", [SENT, None])
+async def test_a_hunt_s_images_say_which_server_drew_them(tmp_path: Path, seed: int | None) -> None:
+    async with fake_gateway(tmp_path, ports=partial(served, hunted_services, seed)) as gateway:
         run, results = await drawn(gateway, "/v1/bug-hunts", HUNT)
         page = (await gateway.http.get(f"/ui/runs/{run}/items/{results[0]['id']}")).text
     assert results
     for result in results:
         told = ServedImage.model_validate(result["served"])
         assert (told.server, told.model, told.seed, told.answer) == (
-            "images.example", "drawer-1", SENT, result["image"],
+            "images.example", "drawer-1", seed, result["image"],
         )  # fmt: skip
     assert "<code>drawer-1 at images.example</code>" in page
+    [shown] = re.findall(r"<dt>seed</dt>\s*<dd><code>(.*?)</code>", page) or [None]
+    assert shown == (None if seed is None else str(seed))
 
 
 @pytest.mark.parametrize("seed", [SENT, None])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import load_suite
-from counterpose_core.suite_servers import SuiteServers
+from counterpose_core.suite_servers import SuiteServers, with_servers
 from fakes.suite_servers import SERVERS
 
 EDITOR = """
@@ -125,3 +126,17 @@ def test_a_file_on_the_suite_api_needs_only_the_addresses_that_it_leaves_in(tmp_
         InvalidRequest, match=r"refers to '\$image_server', which is no setting; there are \$l"
     ):
         load_suite(written(tmp_path, text.replace("https://images.example/v1", "$image_server")), SERVERS)
+
+
+def test_a_setting_is_referred_to_by_its_name_alone_and_from_any_table() -> None:
+    sections: dict[str, Any] = {
+        "captioner": {"labelled_prefix": "$ a photo of {label}"},
+        "editor": {"presets": {"api": {}}},
+    }
+    assert with_servers("own", sections, SERVERS) == sections
+    sections["editor"]["presets"]["api"] = {"size": "$images_model"}
+    told = with_servers("own", sections, SERVERS)
+    assert told["editor"] == {"presets": {"api": {"size": SERVERS.images_model}}}
+    sections["editor"]["presets"]["api"] = {"size": "$image_size"}
+    with pytest.raises(InvalidRequest, match=r"refers to '\$image_size', which is no setting"):
+        with_servers("own", sections, SERVERS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import pytest
 
 from counterpose_core.errors import CounterposeError, InvalidRequest
 from counterpose_core.images.codecs import encode_png
-from counterpose_core.suite import load_suite
+from counterpose_core.suite import Suite, load_suite
 from counterpose_services.settings import ServiceSettings
+from evaluation.edit_quality.editing import Editing
 from evaluation.pie_bench.__main__ import main
 from evaluation.pie_bench.contestants import OfOperation, OfPreset, OfTruth, contestants_of
-from evaluation.pie_bench.data import Pair, encoded
+from evaluation.pie_bench.data import Pair, encoded, read_pairs, read_pixels
 from evaluation.pie_bench.world import write
 from fakes.images_server import Asked, Reply, drawing, images_server, refusal
 
@@ -136,3 +138,31 @@ def test_a_server_of_images_is_measured_like_any_preset_and_what_it_refuses_is_c
     # It does not reconstruct, and it left the rest nearly as it was.
     assert "reconstruction_psnr" not in found["metrics"]
     assert found["metrics"]["ssim"]["estimate"] > 0.9
+
+
+def bounded(name: str, **changes: object) -> Suite:
+    """The suite with one preset, a changed copy of this one."""
+    preset = SUITE.editor.presets[name].model_copy(update=changes)
+    editor = SUITE.editor.model_copy(update={"presets": {name: preset}})
+    return SUITE.model_copy(update={"editor_part": editor})
+
+
+@pytest.mark.parametrize("region", ["background", None])
+def test_a_preset_with_a_region_edits_within_the_mask_of_the_pair(tmp_path: Path, region: str | None) -> None:
+    write(tmp_path / "world", 8)
+    pair = next(each for each in read_pairs(tmp_path / "world") if not each.mask((64, 64)).all())
+    mask, source = pair.mask((64, 64)), read_pixels(pair.image)
+    settings = ServiceSettings.model_validate({"state_dir": tmp_path})
+    preset = OfPreset(bounded("quick", region=region), "quick", settings)
+    other = replace(pair, edited_caption=pair.caption)
+    one, none = (preset.edited(each, source).image for each in (pair, other))
+    assert not np.array_equal(one[mask], none[mask])
+    assert np.array_equal(one[~mask], none[~mask]) is (region is not None)
+    assert (preset.key == f"{SUITE.name} {preset._preset.model_dump_json()}") is (region is None)
+
+
+def test_a_preset_with_a_region_needs_masks(tmp_path: Path) -> None:
+    suite = bounded("quick", region="object")
+    editing = Editing(suite, suite.editor.presets["quick"], tmp_path)
+    with pytest.raises(InvalidRequest, match=r"edits within 'object'.*has no mask"):
+        editing.chosen(encode_png(np.zeros((64, 64, 3), dtype=np.uint8)), [("a", "b")])

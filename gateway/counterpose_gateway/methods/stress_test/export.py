@@ -10,6 +10,7 @@ from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.perturber import WordSpan
 from counterpose_core.contract.preservation import OF_EDITS, OF_REGIONS, Preservation
 from counterpose_core.contract.runs import Item, ItemResult
+from counterpose_core.contract.served_images import seed_of
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.types import ItemKind
 from counterpose_gateway.exports.card import Card
@@ -99,8 +100,8 @@ def counterfactual_card(summary: StressTestSummary, *, dropped: bool = False) ->
 
 
 def _record(summary: StressTestSummary, config: StressTestConfig, item: Item, result: ItemResult) -> Record:
-    no_seed = result.served is not None and result.served.seed is None
-    repeatable = not (no_seed or summary.unrepeated_seeds)
+    seed = seed_of((result.preset or config.editing).image_seed, result.served)
+    repeatable = not (summary.unrepeated_seeds or (result.served is not None and seed is None))
     return Record(
         image=result.image,
         item=item.id,
@@ -109,7 +110,7 @@ def _record(summary: StressTestSummary, config: StressTestConfig, item: Item, re
         image_source=_IMAGE_SOURCES[item.kind],
         run=summary.run_id,
         prompt=result.edited_caption or result.caption,
-        seed=(result.preset or config.editing).image_seed if repeatable else None,
+        seed=seed if repeatable else None,
         repeatable=repeatable,
         model=result.models["editor"],
         scores=_scores(result),

@@ -286,7 +286,12 @@ def resolve(
 
 
 def _require_measurable(create: StressTestCreate) -> None:
-    """Refuse wishes about preservation that contradict each other, or the rest of the request."""
+    """Refuse a region, or wishes about preservation, that contradict each other or the request."""
+    if create.region is not None and not create.edits_captions:
+        raise InvalidRequest(
+            "a region bounds edits, and no image is edited by its caption; leave region out",
+            pointer="/region",
+        )
     if create.refused_faults and create.preservation == "none":
         raise InvalidRequest(
             "faults are refused, and none is measured; leave preservation out", pointer="/preservation"

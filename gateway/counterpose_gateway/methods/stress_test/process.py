@@ -75,7 +75,7 @@ async def _work_through(attempt: OpenItems, config: StressTestConfig) -> None:
     edits += keep(apply_interventions(subject, attempt.of_kind("intervention")))
     edits += keep(apply_instructions(subject, attempt.of_kind("confirmation")))
     edits = keep(drop_refused(subject, edits))
-    subject, parted = await bounded(calls, subject, edits)
+    subject, parted = await bounded(calls, subject, edits, attempt.of_kind("reconstruction"))
     edits = keep(parted)
     # The control goes first: what a backend finds out about the image for it, every edit starts from.
     control = keep(await reconstruct(calls, subject, attempt.of_kind("reconstruction")))

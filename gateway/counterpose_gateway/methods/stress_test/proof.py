@@ -44,6 +44,7 @@ from counterpose_gateway.methods.stress_test.operation_proof import (
     operation_history,
     plan_operation_proof,
 )
+from counterpose_gateway.methods.stress_test.regions import with_segmenter
 from counterpose_gateway.methods.stress_test.report.findings import findings_of
 from counterpose_gateway.methods.stress_test.summary.joined_runs import (
     JoinedFinding,
@@ -115,8 +116,8 @@ async def plan_proof(
         UnknownDataset: the dataset does not exist.
         ClassMapMismatch: it does not have the finding's class.
         DatasetEmpty: it has no image of the class that is left to make a pair of.
-        InvalidRequest: the finding names no words, the gateway serves another suite now, or a function is
-            not the finding's classifier.
+        InvalidRequest: the finding names no words, the gateway serves another suite now, a function is not
+            the finding's classifier, or images have no mask for the run's region, and there is no segmenter.
         UnknownModel: the classifier does not exist any more.
         QuotaExceeded: the run would have more items than a run may.
         BackendError: the run looked for near-duplicates, and the scorer is down.
@@ -142,7 +143,8 @@ async def _plan(
     grouped = [in_group(source, table.group(number)) for number, source in enumerate(sources)]
     left = await asyncio.to_thread(left_of, proof, grouped, seed=seed, runs=runs, ledger=context.ledger)
     without_pairs = proof.finding.model_copy(update={"pairs": []})
-    asked = {"finding": without_pairs, "images": create.images, "drawn": must_draw(left, config)}
+    drawn = must_draw(left, config)
+    asked = {"finding": without_pairs, "images": create.images, "drawn": drawn}
     child = config_of_child(
         config,
         proof.model_copy(update=asked),
@@ -152,6 +154,8 @@ async def _plan(
         versions=VERSIONS,
         grouping=grouping,
     )
+    read = SourceTable.of(left.spent if drawn else left.to_read(create.images))
+    child = with_segmenter(child, read, context.suite.segmenter)
     items = first_stage(child, left, create.images)
     if not items:
         raise DatasetEmpty(_why_none(proof, dataset, left))

@@ -53,10 +53,13 @@ def with_segmenter(
         return config.model_copy(update={"models": {**config.models, SEGMENTER: segmenter.model}})
     own = "'mask' takes those of the dataset alone"
     why = own if region == "mask" else f"the suite {config.suite!r} has no segmenter to outline their objects"
+    other, field = (
+        ("leave region out", "region") if config.proof is None else ("name another dataset", "dataset")
+    )
     raise InvalidRequest(
         f"{bare.size} of {len(sources)} images have no mask, one of them in the class "
-        f"{sources.label(int(bare[0]))!r}, and {why}; upload masks with them, or leave region out",
-        pointer="/region",
+        f"{sources.label(int(bare[0]))!r}, and {why}; upload masks with them, or {other}",
+        pointer=f"/{field}",
     )
 
 

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from counterpose_core.contract.spending import SpendingEstimate, SpendingLimits, Spent, usd_of
-from counterpose_core.served_calls import called_models, captions, judgements, suite_of_request, variations
+from counterpose_core.served_calls import (
+    called_models,
+    captions,
+    checks_seed,
+    judgements,
+    suite_of_request,
+    variations,
+)
 from counterpose_core.stress_test.item_counts import edits_per_source
 from counterpose_core.suite import Suite
 from counterpose_gateway.methods.stress_test.prepared import Prepared
@@ -34,8 +41,8 @@ def most_spent(prepared: Prepared, suite: Suite) -> SpendingEstimate | None:
             confirmed
         )
     if "editor" in called:
-        # The control is drawn twice.
-        images = screened * (items + 1) + confirmed
+        # The control is drawn twice; nobody knows of how many it is the first of a replica, drawn once more.
+        images = screened * (items + 1 + checks_seed(prepared.config.preset)) + confirmed
         spent["editor"] = Spent(calls=images, images=images)
     if "scorer" in called:
         # A confirmed change is judged beside its placebo.

@@ -13,6 +13,7 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import EditItem
 from counterpose_core.contract.regions import EditRegion
 from counterpose_core.editing.inversion.inversion import Inverted
+from counterpose_core.errors import InvalidRequest
 from counterpose_core.images.codecs import Pixels, decode_image, encode_raw
 from counterpose_core.images.masks import WHITE, editable
 from counterpose_core.transforms.arrays import Mask
@@ -29,7 +30,7 @@ def pixel_region(pipeline: Pipeline, store: BlobStore, image: BlobRef, region: E
     """Return where (side, side) an image, as the editor crops it, may change.
 
     Raises:
-        InvalidRequest: the mask has another size than the image, or the region is empty.
+        InvalidRequest: the mask has another size than the image, or nothing is on that side of it.
         ArtifactMissing, ImageUndecodable: there is no such mask or image.
     """
     height, width = decode_image(store.get(image)).shape[:2]
@@ -39,9 +40,19 @@ def pixel_region(pipeline: Pipeline, store: BlobStore, image: BlobRef, region: E
 
 
 def latent_region(pipeline: Pipeline, store: BlobStore, image: BlobRef, region: EditRegion) -> Tensor:
-    """Return where (h, w) the latents of an image may change; raises as `pixel_region`."""
+    """Return where (h, w) the latents of an image may change.
+
+    Raises:
+        InvalidRequest: it is empty: the crop or the grid loses the region.
+        InvalidRequest, ArtifactMissing, ImageUndecodable: as `pixel_region`.
+    """
     shares = torch.from_numpy(pixel_region(pipeline, store, image, region).astype(np.float32))[None, None]
     grid = torch.nn.functional.adaptive_avg_pool2d(shares, pipeline.latent_shape[1:])[0, 0]
+    if not (grid >= HALF).any():
+        raise InvalidRequest(
+            "the region is empty: no position of the editor's latents lies in it, by half at least, once the "
+            "image is cropped; give a larger mask, or an image with its object in the middle"
+        )
     return (grid >= HALF).to(pipeline.device)
 
 

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.datasets import Source
 from counterpose_core.contract.editor import EditItem, EditRequest, EditResponse
 from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.preservation import Preservation, PreservationItem
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.contract.regions import EditRegion
+from counterpose_core.contract.scorer import Segment, SegmentRequest, SegmentResponse
 from counterpose_core.contract.stress_tests import StressTestCreate
-from counterpose_core.errors import InvalidRequest
+from counterpose_core.errors import BadBackendOutput, InvalidRequest
 from counterpose_core.field_descriptions import field_description
 from counterpose_core.suite import SegmenterSuite
 from counterpose_gateway.methods.stress_test.columns import columns_of
@@ -158,6 +160,37 @@ async def test_the_segmenter_outlines_what_has_no_mask_and_what_it_does_not_see_
     assert done.count("reconstruction") == 3
 
 
+async def test_an_image_that_the_segmenter_cannot_outline_fails_its_edits_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_a_segmenter(monkeypatch)
+    world = FakeWorld()
+    scorer, [source] = FakeScorer(world), [world.source("sled", 1)]
+    problem = Problem.of(BadBackendOutput("the mask is no image"))
+
+    async def fail(request: SegmentRequest) -> SegmentResponse:
+        answer = await FakeScorer.segment(scorer, request)
+        return answer.model_copy(update={"outcomes": [Outcome[Segment](problem=problem)]})
+
+    monkeypatch.setattr(scorer, "segment", fail)
+    services = fake_services(world, scorer=scorer)
+    plan, record = await stress_test(world, [source], services, confirm=False, region="object")
+    ended = {(item.kind, record.outcomes[f"item-{item.ordinal}"].state) for item in plan}
+    assert ended == {("reconstruction", "done"), ("edit", "failed"), ("placebo", "failed")}
+
+
+async def test_the_segmenter_is_not_asked_where_a_caption_alone_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_a_segmenter(monkeypatch)
+    world = FakeWorld()
+    scorer = FakeScorer(world)
+    services = fake_services(world, scorer=scorer)
+    plan, _ = await stress_test(world, world.sources(20), services, region="object")
+    edited = {item.item_group for item in plan if item.kind != "caption"}
+    assert 0 < scorer.calls["segment"] <= len(edited) < len({item.item_group for item in plan})
+
+
 @pytest.mark.parametrize(("region", "local_blend"), [("words", True), (None, False)])
 async def test_the_region_of_the_words_is_the_local_blend_of_the_preset(
     region: str | None, local_blend: bool
@@ -239,7 +272,10 @@ async def test_what_a_run_confirms_has_the_region_of_its_image() -> None:
     assert all(result is not None and result.region is not None for result in kept)
 
 
-@pytest.mark.parametrize(("asked", "recorded"), [({}, "background"), ({"region": "object"}, "object")])
+@pytest.mark.parametrize(
+    ("asked", "recorded"),
+    [({}, "background"), ({"region": None}, "background"), ({"region": "object"}, "object")],
+)
 async def test_a_preset_may_name_the_region_which_the_run_records(
     asked: dict[str, Any], recorded: str
 ) -> None:
@@ -250,6 +286,21 @@ async def test_a_preset_may_name_the_region_which_the_run_records(
     assert "null for the preset's, else everywhere" in field_description(StressTestCreate, "region")
     assert all(item.instruction for item in items)
     assert config.measures_preservation
+
+
+@pytest.mark.parametrize("region", ["words", "object", "mask"])
+async def test_a_run_that_edits_no_image_takes_no_region(region: str) -> None:
+    world = FakeWorld()
+    asked: dict[str, Any] = {"max_edits_per_image": 0, "transforms": {"operations": ["rotation"]}}
+    with pytest.raises(InvalidRequest, match="no image is edited by its caption; leave region out") as caught:
+        await planned(world.sources(2), fake_services(world), confirm=False, region=region, **asked)
+    assert caught.value.pointer == "/region"
+
+
+def test_a_request_without_a_region_is_said_to_take_that_of_its_preset() -> None:
+    assert "null for that of the preset, else everywhere" in " ".join(
+        field_description(StressTestCreate, "region").split()
+    )
 
 
 def test_a_backend_without_attention_has_no_region_of_words() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from counterpose_core.contract.images_api import ImagesApiPreset
@@ -9,9 +11,16 @@ from counterpose_core.contract.runs import Item
 from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_gateway.methods.stress_test.export import counterfactual_records
+from counterpose_gateway.methods.stress_test.plan import prepare_stress_test
+from counterpose_gateway.methods.stress_test.spending import most_spent
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
+from counterpose_gateway.records.source_table import SourceTable
+from fakes.images_gateway import images_suite
+from fakes.ports import fake_services
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
+from fakes.runs import stress_test_request
+from fakes.world import FakeWorld, fake_dataset
 
 PRESET = ImagesApiPreset(backend="images-api", seeded=True, seed=5)
 SERVED = ServedImage(
@@ -38,7 +47,7 @@ def test_each_control_of_such_a_server_is_counted_and_the_summary_warns() -> Non
     made, _ = summed_up(repeats=False)
     assert made.unrepeated_seeds == 3
     [warning] = made.warnings
-    assert warning.startswith("the server made another image for the same seed, as 3 controls tell")
+    assert warning.startswith("the server made another image for the same seed, as at least one control ")
     assert warning in str(made).splitlines()
 
 
@@ -53,4 +62,21 @@ def test_of_another_server_nothing_is_said(repeats: bool | None) -> None:
 def test_an_export_tells_a_seed_that_repeats_an_image_from_one_that_does_not(repeats: bool) -> None:
     records = list(counterfactual_records(*summed_up(repeats)))
     assert records
-    assert {(record.repeatable, record.seed) for record in records} == {(repeats, 5 if repeats else None)}
+    assert {(record.repeatable, record.seed) for record in records} == {(repeats, 7 if repeats else None)}
+
+
+async def test_an_estimate_counts_the_question_that_checks_the_seed() -> None:
+    world, suite = FakeWorld(), images_suite("http://127.0.0.1:9/v1")
+    sources = world.sources(2)
+    prepared = await prepare_stress_test(
+        stress_test_request(confirm=False),
+        dataset=fake_dataset(len(sources)),
+        sources=SourceTable.of(sources),
+        suite=suite,
+        services=fake_services(world),
+    )
+    seeded = replace(prepared, config=prepared.config.model_copy(update={"preset": PRESET}))
+    plain, more = most_spent(prepared, suite), most_spent(seeded, suite)
+    assert plain is not None
+    assert more is not None
+    assert more.services["editor"].images == plain.services["editor"].images + len(sources)
