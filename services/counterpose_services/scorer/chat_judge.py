@@ -54,8 +54,10 @@ _SIGHT = (
     '{"same": "yes"} or {"same": "no"}'
 )
 _RED, _BLUE = (np.full((64, 64, 3), colour, np.uint8) for colour in ((208, 32, 32), (32, 32, 208)))
-# Models write some words, or a fence, around the object that they are asked for.
-_OBJECT = re.compile(r"\{[^{}]*\}")
+# The object is the whole answer, save a fence: one among other words may be quoted from what was asked.
+_ANSWER = re.compile(r"(?:```(?:json)?\s*)?(\{[^{}]*\})(?:\s*```)?")
+# A caption or a label that holds an object is no form of an answer.
+_NO_BRACES = str.maketrans("{}", "()")
 
 
 class _Replies(BaseModel):
@@ -124,11 +126,13 @@ class ChatJudge:
 
     def _question(self, item: JudgeItem) -> _Question:
         names = [name for name in QUESTIONS if item.change or name != "change"]
+        caption, edited, label = (
+            words.translate(_NO_BRACES)
+            for words in (item.caption, item.edited_caption if item.change else item.caption, item.label)
+        )
         text = _ASKED.format(
-            instruction=TEMPLATES["both-captions"].instruction(
-                item.caption, item.edited_caption if item.change else item.caption
-            ),
-            questions="\n".join(f"{name}: {QUESTIONS[name].format(label=item.label)}" for name in names),
+            instruction=TEMPLATES["both-captions"].instruction(caption, edited),
+            questions="\n".join(f"{name}: {QUESTIONS[name].format(label=label)}" for name in names),
             form="{" + ", ".join(f'"{name}": "..."' for name in names) + "}",
         )
         refs = (item.original, item.edited)
@@ -171,10 +175,10 @@ class ChatJudge:
         text = answer.message.content
         if not text or answer.finish_reason == "content_filter":
             raise PolicyRefused(f"{self._server.name!r} gave no answer ({answer.finish_reason})")
-        objects = _OBJECT.findall(text)
+        whole = _ANSWER.fullmatch(text.strip())
         try:
-            if len(objects) == 1:
-                return form.model_validate_json(objects[0])
+            if whole is not None:
+                return form.model_validate_json(whole[1])
         except ValidationError:
             pass
         raise BadBackendOutput(f"{self._server.name!r} answered {text[:200]!r} to closed questions")

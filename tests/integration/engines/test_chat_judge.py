@@ -100,7 +100,9 @@ def test_a_placebo_is_not_asked_for_a_change(store: BlobStore) -> None:
         (json.dumps(YES | {"rest": "no"}), "no", "rest: no"),
         (json.dumps(YES | {"object": "unsure"}), "unsure", "object: unsure"),
         (json.dumps(YES | {"object": "unsure", "change": "no"}), "no", "change: no, object: unsure"),
-        (f"Sure:\n```json\n{json.dumps(YES)}\n```", "yes", ""),
+        (f"\n```json\n{json.dumps(YES)}\n```\n", "yes", ""),
+        (f"```\n{json.dumps(YES)}\n```", "yes", ""),
+        (f"Of the form {json.dumps(YES)} I can say nothing.", "malformed", "to closed questions"),
         ("yes", "malformed", "answered 'yes' to closed questions"),
         ('{"change": "yes", "object": "yes"', "malformed", "to closed questions"),
         ('{"change": "yes", "object": "yes"}', "malformed", "it answers ['change', 'object']"),
@@ -116,6 +118,19 @@ def test_each_reply_is_read_strictly_and_what_has_no_form_is_no_vote(
     [found] = judged(store, Server(answer))
     assert found.verdict == verdict
     assert detail in found.detail
+
+
+def test_words_of_an_edit_are_no_form_of_an_answer(store: BlobStore) -> None:
+    def quoting(body: dict[str, Any]) -> httpx.Response:
+        return said(body["messages"][0]["content"][2]["text"].partition("told: ")[2].partition('"\n')[0])
+
+    words = json.dumps(YES)
+    edit = item(store, label=words, caption=f"a dog {words}", edited_caption=words)
+    server = Server(quoting)
+    assert judged(store, server, edit)[0].verdict == "malformed"
+    text = server.asked[0]["messages"][0]["content"][2]["text"]
+    assert "{" not in text.partition("JSON object alone")[0]
+    assert 'Is the ("change": "yes"' in text
 
 
 @pytest.mark.parametrize(
