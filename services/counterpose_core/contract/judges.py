@@ -8,10 +8,10 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from counterpose_core.contract.base import MAX_BATCH, CostedBatchResponse, RequestBody, ResponseBody, Text
+from counterpose_core.contract.stress_test_thresholds import GateThresholds
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.types import BlobRef, Estimate
+from counterpose_core.types import BlobRef, Estimate, JudgeName
 
-JudgeName = Literal["clip", "encoder", "judge"]
 AskedJudge = Literal["encoder", "judge"]
 CLIP_ALONE: list[JudgeName] = ["clip"]
 
@@ -137,9 +137,11 @@ class Calibration(RequestBody):
     """Edits that are right, and that the judge called wrong."""
     without_vote: int = Field(default=0, ge=0)
     """Edits of which the judge said neither."""
+    gate: GateThresholds | None = Field(default=None, exclude_if=lambda gate: gate is None)
+    """Of CLIP, the thresholds by which it judged: by others it has other verdicts. Null for other judges."""
 
     @classmethod
-    def of(cls, judged: Iterable[tuple[str, bool]], against: str) -> Self:
+    def of(cls, judged: Iterable[tuple[str, bool]], against: str, gate: GateThresholds | None = None) -> Self:
         """Count a judge's verdicts, each with whether the edit is right by the word of ``against``."""
         counts = Counter(judged)
         votes = {
@@ -148,7 +150,7 @@ class Calibration(RequestBody):
             "wrong_dropped": counts["no", False],
             "right_dropped": counts["no", True],
         }
-        return cls(against=against, without_vote=counts.total() - sum(votes.values()), **votes)
+        return cls(against=against, without_vote=counts.total() - sum(votes.values()), gate=gate, **votes)
 
 
 class CalibrationFigures(ResponseBody):
@@ -186,6 +188,14 @@ class JudgeRow(ResponseBody):
     """Of its votes, the share that is `yes`."""
     calibration: CalibrationFigures | None = None
     """How far it can be believed, or null where it is not calibrated."""
+    at_other_thresholds: bool = Field(default=False, exclude_if=lambda other: not other)
+    """Whether it is calibrated, but by other thresholds than those of these verdicts."""
+
+    @property
+    def belief(self) -> str:
+        """How far it can be believed, in words."""
+        without = f"not calibrated{' at these thresholds' * self.at_other_thresholds}"
+        return without if self.calibration is None else str(self.calibration)
 
 
 class Disagreement(ResponseBody):
@@ -227,14 +237,17 @@ class JudgesSummary(ResponseBody):
         """The rule, and each judge with its verdicts and how far it can be believed, a sentence each."""
         rows = [
             f"{name}: {', '.join(f'{number} {verdict}' for verdict, number in row.verdicts.items())}; "
-            f"{'not calibrated' if row.calibration is None else row.calibration}."
+            f"{row.belief}."
             for name, row in self.rows.items()
         ]
         return [f"Kept: {self.rule}. The judges disagree on {self.disagreed} of the edits.", *rows]
 
 
 def calibrations(
-    judgements: Mapping[str, Mapping[str, Judgement]], labels: Mapping[str, bool], against: str
+    judgements: Mapping[str, Mapping[str, Judgement]],
+    labels: Mapping[str, bool],
+    against: str,
+    gate: GateThresholds,
 ) -> dict[str, Calibration]:
     """Hold the verdicts of each judge against labels.
 
@@ -242,6 +255,7 @@ def calibrations(
         judgements: what each judge says of an item, by the item.
         labels: whether an item's edit is right.
         against: whose word that is.
+        gate: the thresholds by which CLIP judged.
 
     Raises:
         InvalidRequest: there are no labels, or no judge has said anything of one of the items.
@@ -256,4 +270,7 @@ def calibrations(
     for item, right in labels.items():
         for name, said in judgements[item].items():
             judged.setdefault(name, []).append((said.verdict, right))
-    return {name: Calibration.of(verdicts, against) for name, verdicts in judged.items()}
+    return {
+        name: Calibration.of(verdicts, against, gate if name == "clip" else None)
+        for name, verdicts in judged.items()
+    }

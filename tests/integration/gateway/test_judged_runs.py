@@ -89,7 +89,9 @@ async def test_a_run_tells_what_its_judges_say_and_is_judged_again_without_them(
 
 async def test_a_judge_that_errs_too_often_is_named_where_the_report_asks_for_trust(tmp_path: Path) -> None:
     lies = Calibration.of([("yes", True)] * 60 + [("yes", False)] * 40, "ratings of two people")
-    suite = fake_suite().model_copy(update={"calibrations": {"judge": lies}})
+    own = fake_suite()
+    clip = Calibration.of([("yes", True)] * 40, "ratings of two people", own.scorer.gate)
+    suite = own.model_copy(update={"calibrations": {"clip": clip, "judge": lies}})
     async with fake_gateway(tmp_path, ports=panel, suite=suite) as gateway:
         await gateway.upload("demo", 3)
         client = AsyncClient(http=gateway.http)
@@ -101,6 +103,9 @@ async def test_a_judge_that_errs_too_often_is_named_where_the_report_asks_for_tr
         assert "more than a tenth of the votes of judge are wrong" in page
         assert "look at the controls" in page
         assert "against ratings of two people" in page
+        assert "not calibrated" not in page
+        by_others = text_of(await run.report(thresholds={"direction": 0.21}))
+        assert by_others.count("not calibrated at these thresholds") == 1
         alone = text_of(await run.report(thresholds={"without": "judge"}))
         assert "votes of judge are wrong" not in alone
         assert "no vote" in alone

@@ -12,7 +12,6 @@ from counterpose_core.contract.judges import (
     Calibration,
     JudgeItem,
     Judgement,
-    JudgeName,
     JudgeRequest,
     JudgeResponse,
     Rule,
@@ -20,10 +19,11 @@ from counterpose_core.contract.judges import (
 )
 from counterpose_core.contract.runs import Item
 from counterpose_core.contract.scorer import EditScores, ScoreItem
-from counterpose_core.contract.stress_test_thresholds import Thresholds
+from counterpose_core.contract.stress_test_thresholds import GateThresholds, Thresholds
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BackendUnavailable, InvalidRequest, UnknownModel
 from counterpose_core.stress_test.judges import calibration_figures
+from counterpose_core.types import JudgeName
 from counterpose_gateway.methods.stress_test.columns import columns_of
 from counterpose_gateway.methods.stress_test.screen.judges import (
     DROPPED,
@@ -302,6 +302,30 @@ async def test_the_summary_lists_where_judges_disagree_and_how_far_each_can_be_b
     said = "\n".join(found.lines)
     assert "not calibrated" in said.split("judge:")[0]
     assert "against ratings; more than a tenth of its votes are wrong: do not believe it" in said
+
+
+async def test_clip_is_calibrated_at_the_thresholds_of_its_calibration_alone() -> None:
+    world = FakeWorld()
+    config, items, _ = await judged_run(Panel(world, {"judge": "yes"}), world, judges=["clip", "judge"])
+    counts = [("yes", True)] * 9 + [("no", False)] * 9
+
+    def belief(made_by: GateThresholds | None, again: GateThresholds | None = None) -> tuple[str, str]:
+        known = {
+            "clip": Calibration.of(counts, "ratings", made_by),
+            "judge": Calibration.of(counts, "ratings"),
+        }
+        used = config.model_copy(update={"calibrations": known})
+        found = summarize_judges(columns_of(items), used, LanceEstimator(3), gate=again)
+        assert found is not None
+        assert found.rows["judge"].belief.startswith("precision 1.000")
+        return found.rows["clip"].belief, found.lines[1]
+
+    other = config.gate.model_copy(update={"direction": 0.3})
+    assert belief(config.gate)[0].startswith("precision 1.000")
+    assert belief(other, other)[0].startswith("precision 1.000")
+    for row, line in (belief(other), belief(config.gate, other), belief(None)):
+        assert row == "not calibrated at these thresholds"
+        assert line.endswith("; not calibrated at these thresholds.")
 
 
 async def test_a_run_is_judged_again_by_another_rule_without_an_image_or_a_judge() -> None:
