@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from counterpose_core.contract.base import MAX_BATCH, CostedBatchResponse, RequestBody, ResponseBody, Text
 from counterpose_core.contract.stress_test_thresholds import GateThresholds
@@ -137,6 +137,8 @@ class Calibration(RequestBody):
     """Edits that are right, and that the judge called wrong."""
     without_vote: int = Field(default=0, ge=0)
     """Edits of which the judge said neither."""
+    right_without_vote: int = Field(default=0, ge=0)
+    """Those of them that are right."""
     gate: GateThresholds | None = Field(default=None, exclude_if=lambda gate: gate is None)
     """Of CLIP, the thresholds by which it judged: by others it has other verdicts. Null for other judges."""
 
@@ -150,7 +152,22 @@ class Calibration(RequestBody):
             "wrong_dropped": counts["no", False],
             "right_dropped": counts["no", True],
         }
-        return cls(against=against, without_vote=counts.total() - sum(votes.values()), gate=gate, **votes)
+        right = sum(number for (_, is_right), number in counts.items() if is_right)
+        return cls(
+            against=against,
+            without_vote=counts.total() - sum(votes.values()),
+            right_without_vote=right - counts["yes", True] - counts["no", True],
+            gate=gate,
+            **votes,
+        )
+
+    @model_validator(mode="after")
+    def _holds_its_part(self) -> Self:
+        if self.right_without_vote > self.without_vote:
+            raise ValueError(
+                "right_without_vote is a part of without_vote, and is larger; correct one of them"
+            )
+        return self
 
 
 class CalibrationFigures(ResponseBody):
@@ -161,19 +178,19 @@ class CalibrationFigures(ResponseBody):
     precision: Estimate
     """Of the edits that the judge calls right, the share that is."""
     recall: Estimate
-    """Of the edits that are right, the share that the judge calls so."""
+    """Of the edits that are right, the share that the judge calls so; one without a vote is not called so."""
     errors: Estimate
     """Share of its votes that are wrong."""
     without_vote: int
-    """Edits of which it said neither; no share has them."""
+    """Edits of which it said neither; recall alone has those of them that are right."""
     unreliable: bool
     """Whether more than a tenth of its votes are shown to be wrong."""
 
     def __str__(self) -> str:
         warning = "; more than a tenth of its votes are wrong: do not believe it" if self.unreliable else ""
         return (
-            f"precision {self.precision}, recall {self.recall}, wrong votes {self.errors}, against "
-            f"{self.against}{warning}"
+            f"precision {self.precision}, recall {self.recall}, wrong votes {self.errors}, without a "
+            f"vote {self.without_vote}, against {self.against}{warning}"
         )
 
 

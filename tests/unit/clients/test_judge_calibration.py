@@ -54,7 +54,13 @@ COUNTS = {
         gate=GATE,
     ),
     "judge": Calibration(
-        against="ratings", right_kept=1, wrong_kept=0, wrong_dropped=1, right_dropped=0, without_vote=1
+        against="ratings",
+        right_kept=1,
+        wrong_kept=0,
+        wrong_dropped=1,
+        right_dropped=0,
+        without_vote=1,
+        right_without_vote=1,
     ),
 }
 

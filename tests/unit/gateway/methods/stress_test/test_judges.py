@@ -396,7 +396,7 @@ async def test_other_thresholds_of_clip_change_its_vote_alone() -> None:
 
 def test_a_calibration_counts_votes_and_sees_a_judge_that_lies_a_fifth_of_the_time() -> None:
     judged = [("yes", True)] * 80 + [("no", True)] * 20 + [("yes", False)] * 20 + [("no", False)] * 80
-    figures = calibration_figures(Calibration.of([*judged, ("late", True)], "ratings"))
+    figures = calibration_figures(Calibration.of([*judged, ("late", False)], "ratings"))
     assert (figures.precision.estimate, figures.recall.estimate) == (0.8, 0.8)
     assert (figures.errors.estimate, figures.errors.n, figures.without_vote) == (0.2, 200, 1)
     assert figures.unreliable
@@ -405,6 +405,18 @@ def test_a_calibration_counts_votes_and_sees_a_judge_that_lies_a_fifth_of_the_ti
     nothing = calibration_figures(Calibration.of([], "ratings"))
     assert nothing.precision.estimate is None
     assert not nothing.unreliable
+
+
+def test_a_right_edit_that_a_judge_has_no_vote_on_is_not_recalled() -> None:
+    judged = [("yes", True)] * 10 + [("refused", True)] * 40 + [("late", False)] * 5 + [("no", False)] * 20
+    counts = Calibration.of(judged, "ratings")
+    assert (counts.without_vote, counts.right_without_vote) == (45, 40)
+    figures = calibration_figures(counts)
+    assert (figures.recall.estimate, figures.recall.n, figures.errors.n) == (0.2, 50, 30)
+    assert "recall 0.200" in str(figures)
+    assert "without a vote 45" in str(figures)
+    with pytest.raises(ValueError, match="right_without_vote is a part of without_vote, and is larger"):
+        Calibration.model_validate(counts.model_dump() | {"without_vote": 39})
 
 
 def test_a_run_records_how_far_its_own_judges_can_be_believed() -> None:
