@@ -88,7 +88,8 @@ class _Question:
 class ChatJudge:
     """Judges edits by a server's model, each by a request of its own.
 
-    An answer that refuses, that comes late, or that is none of the form asked for is a verdict of its own.
+    An answer that refuses, that comes late, or that is none of the form asked for is a verdict of its own. A
+    request that the server does not take, or a model that it does not serve, fails the edit.
     Before the first one, the model is shown two images of one colour and two of different ones: a model that
     does not see them would judge all the same.
     """
@@ -172,8 +173,8 @@ class ChatJudge:
 
     def _said(self, body: Mapping[str, Any], form: type[Form]) -> Form:
         answer = self._server.chat(body).only
-        text = answer.message.content
-        if not text or answer.finish_reason == "content_filter":
+        text, cut = answer.message.content or "", answer.finish_reason == "length"
+        if not (text or cut) or answer.finish_reason == "content_filter":
             raise PolicyRefused(f"{self._server.name!r} gave no answer ({answer.finish_reason})")
         whole = _ANSWER.fullmatch(text.strip())
         try:
@@ -181,7 +182,8 @@ class ChatJudge:
                 return form.model_validate_json(whole[1])
         except ValidationError:
             pass
-        raise BadBackendOutput(f"{self._server.name!r} answered {text[:200]!r} to closed questions")
+        why = f", cut at {self._suite.max_tokens} tokens; raise max_tokens of [judge]" if cut else ""
+        raise BadBackendOutput(f"{self._server.name!r} answered {text[:200]!r} to closed questions{why}")
 
     def _require_sight(self) -> None:
         with self._looking:
@@ -205,8 +207,8 @@ class ChatJudge:
 
 
 def _verdict_of(error: CounterposeError) -> Verdict | None:
-    """Return what an error says of a judge's answer; None where the whole call is to be repeated."""
-    if isinstance(error, PolicyRefused | InvalidRequest | UnknownModel):
+    """Return what an error says of a judge's answer; None where it says nothing of it."""
+    if isinstance(error, PolicyRefused):
         return "refused"
     if isinstance(error, BadBackendOutput):
         return "malformed"

@@ -14,7 +14,7 @@ import pytest
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.judges import JudgeItem, Judgement, JudgeRequest
-from counterpose_core.errors import BackendUnavailable, UnknownModel
+from counterpose_core.errors import BackendUnavailable, CounterposeError, InvalidRequest, UnknownModel
 from counterpose_core.images.codecs import decode_image, encode_raw
 from counterpose_core.suite import JudgeSuite
 from counterpose_services.openai_api.requirements import require_server
@@ -139,7 +139,8 @@ def test_words_of_an_edit_are_no_form_of_an_answer(store: BlobStore) -> None:
         (said(None), "refused"),
         (said("", "content_filter"), "refused"),
         (httpx.Response(400, json={"error": {"message": "no", "code": "content_filter"}}), "refused"),
-        (httpx.Response(400, json={"error": {"message": "image_url is not supported"}}), "refused"),
+        (said("", "length"), "malformed"),
+        (said('{"change": "y', "length"), "malformed"),
         (httpx.Response(200, text="<html>"), "malformed"),
         (httpx.Response(200, json={"choices": []}), "malformed"),
     ],
@@ -150,6 +151,30 @@ def test_a_refusal_and_an_answer_that_is_none_are_verdicts_of_their_own(
     found = judged(store, Server(lambda _: response), item(store), item(store, 1))
     assert [each.verdict for each in found] == [verdict, verdict]
     assert all(each.detail for each in found)
+
+
+def test_an_answer_that_is_cut_says_by_what(store: BlobStore) -> None:
+    [found] = judged(store, Server(lambda _: said("", "length")))
+    assert "cut at 200 tokens; raise max_tokens of [judge]" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "error", "sentence"),
+    [
+        (404, "no such model", UnknownModel, "does not serve 'vlm'"),
+        (400, "context length exceeded", InvalidRequest, "context length exceeded"),
+    ],
+)
+def test_a_fault_of_the_settings_fails_the_edit_and_is_no_verdict(
+    store: BlobStore, status: int, said: str, error: type[CounterposeError], sentence: str
+) -> None:
+    server = Server(lambda _: httpx.Response(status, json={"error": {"message": said}}))
+    judge = ChatJudge(server_over(server), SUITE, store)
+    edits = [item(store), item(store, 1)]
+    for asked in (edits, edits[:1]):
+        for outcome in judge.judge(JudgeRequest(judge="judge", items=asked)).outcomes:
+            with pytest.raises(error, match=sentence):
+                outcome.unwrap()
 
 
 def test_a_late_answer_is_one_too_and_the_others_count(store: BlobStore) -> None:
