@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -53,6 +55,8 @@ _SIGHT = (
     "Do both images have the same colour? Answer with one JSON object alone: "
     '{"same": "yes"} or {"same": "no"}'
 )
+SHARED_FAILURE_S = 5.0
+"""So long after a failed look callers fail by it: each look at a server that is down takes all its tries."""
 _RED, _BLUE = (np.full((64, 64, 3), colour, np.uint8) for colour in ((208, 32, 32), (32, 32, 208)))
 # The object is the whole answer, save a fence: one among other words may be quoted from what was asked.
 _ANSWER = re.compile(r"(?:```(?:json)?\s*)?(\{[^{}]*\})(?:\s*```)?")
@@ -99,7 +103,8 @@ class ChatJudge:
         # Nobody but the server knows its weights, or when they change.
         told = f"{server.url} {suite.model} {_ASKED} {list(QUESTIONS.values())}"
         self.identity = ModelIdentity(id=f"{suite.model} at {server.name}", revision=digest(told.encode()))
-        self._sees, self._looking = False, threading.Lock()
+        self._look, self._looking = Future[None](), threading.Lock()
+        self._look_again = 0.0
 
     @classmethod
     def load(cls, suite: JudgeSuite, settings: ServiceSettings, store: BlobStore) -> ChatJudge:
@@ -186,24 +191,36 @@ class ChatJudge:
         raise BadBackendOutput(f"{self._server.name!r} answered {text[:200]!r} to closed questions{why}")
 
     def _require_sight(self) -> None:
+        """Have one caller look; those that come meanwhile, or soon after a failure, share what came of it."""
         with self._looking:
-            if self._sees:
-                return
+            look, is_ours = self._look, time.monotonic() >= self._look_again
+            if is_ours:
+                # Nobody else looks until this one has ended.
+                look = self._look = Future[None]()
+                self._look_again = math.inf
+        if is_ours:
             try:
-                same, other = (
-                    self._said(self._body([_RED, second], _SIGHT), _Same).same for second in (_RED, _BLUE)
-                )
-            except (BadBackendOutput, InvalidRequest, PolicyRefused) as error:
-                raise UnknownModel(
-                    f"the judge {self.identity.id!r} does not judge two images: {error.detail}; choose a "
-                    "model that takes images, and a server that permits two in a request"
-                ) from error
-            if (same, other) != ("yes", "no"):
-                raise UnknownModel(
-                    f"the judge {self.identity.id!r} does not see images: of two equal colours it says "
-                    f"{same!r} to 'the same?', of red and blue {other!r}; choose a model with vision"
-                )
-            self._sees = True
+                look.set_result(self._see())
+            except BaseException as error:
+                self._look_again = time.monotonic() + SHARED_FAILURE_S
+                look.set_exception(error)
+        look.result()
+
+    def _see(self) -> None:
+        try:
+            same, other = (
+                self._said(self._body([_RED, second], _SIGHT), _Same).same for second in (_RED, _BLUE)
+            )
+        except (BadBackendOutput, InvalidRequest, PolicyRefused) as error:
+            raise UnknownModel(
+                f"the judge {self.identity.id!r} does not judge two images: {error.detail}; choose a "
+                "model that takes images, and a server that permits two in a request"
+            ) from error
+        if (same, other) != ("yes", "no"):
+            raise UnknownModel(
+                f"the judge {self.identity.id!r} does not see images: of two equal colours it says "
+                f"{same!r} to 'the same?', of red and blue {other!r}; choose a model with vision"
+            )
 
 
 def _verdict_of(error: CounterposeError) -> Verdict | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from counterpose_core.errors import BackendUnavailable, CounterposeError, Invali
 from counterpose_core.images.codecs import decode_image, encode_raw
 from counterpose_core.suite import JudgeSuite
 from counterpose_services.openai_api.requirements import require_server
+from counterpose_services.openai_api.server import ATTEMPTS
+from counterpose_services.scorer import chat_judge
 from counterpose_services.scorer.chat_judge import ChatJudge
 from counterpose_services.settings import ServiceSettings
 from fakes.openai_server import URL, server_over
@@ -193,6 +196,53 @@ def test_a_server_that_is_down_fails_the_call(store: BlobStore) -> None:
 
     with pytest.raises(BackendUnavailable, match="cannot be reached"):
         judged(store, Server(down))
+
+
+def test_callers_share_one_look_at_a_server_that_is_down(
+    store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = list[httpx.Request]()
+
+    def down(request: httpx.Request) -> httpx.Response:
+        tries.append(request)
+        raise httpx.ConnectError("refused")
+
+    judge, edit = ChatJudge(server_over(down, seconds=300.0), SUITE, store), item(store)
+
+    def told(_: int = 0) -> str:
+        with pytest.raises(BackendUnavailable) as failed:
+            judge.judge(JudgeRequest(judge="judge", items=[edit]))
+        return failed.value.detail
+
+    with ThreadPoolExecutor(6) as callers:
+        assert len(set(callers.map(told, range(6)))) == 1
+    assert len(tries) == ATTEMPTS
+    # After a while the next one looks again.
+    monkeypatch.setattr(chat_judge, "SHARED_FAILURE_S", 0.0)
+    judge = ChatJudge(server_over(down, seconds=300.0), SUITE, store)
+    for looks in (2, 3):
+        told()
+        assert len(tries) == looks * ATTEMPTS
+
+
+def test_a_judge_that_was_not_seen_to_see_judges_once_it_is(
+    store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_judge, "SHARED_FAILURE_S", 0.0)
+    server, is_up = Server(json.dumps(YES)), False
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if not is_up:
+            raise httpx.ConnectError("refused")
+        return server(request)
+
+    judge = ChatJudge(server_over(answer), SUITE, store)
+    request = JudgeRequest(judge="judge", items=[item(store)])
+    with pytest.raises(BackendUnavailable):
+        judge.judge(request)
+    is_up = True
+    for _ in range(2):
+        assert judge.judge(request).outcomes[0].unwrap().verdict == "yes"
 
 
 def test_an_answer_is_paid_for_once_and_one_without_form_is_asked_for_again(store: BlobStore) -> None:
