@@ -184,7 +184,8 @@ class ChatJudge:
         whole = _ANSWER.fullmatch(text.strip())
         try:
             if whole is not None:
-                return form.model_validate_json(whole[1])
+                # Models begin a reply with a capital letter.
+                return form.model_validate_json(whole[1].casefold())
         except ValidationError:
             pass
         why = f", cut at {self._suite.max_tokens} tokens; raise max_tokens of [judge]" if cut else ""

@@ -47,7 +47,7 @@ class Server:
         body = json.loads(request.content)
         first, second, text = body["messages"][0]["content"]
         if "same colour" in text["text"]:
-            return said(json.dumps({"same": "yes" if first == second else "no"}))
+            return said(json.dumps({"same": "Yes" if first == second else "no"}))
         self.asked.append(body)
         return self.answer(body)
 
@@ -106,6 +106,7 @@ def test_a_placebo_is_not_asked_for_a_change(store: BlobStore) -> None:
         (f"\n```json\n{json.dumps(YES)}\n```\n", "yes", ""),
         (f"```\n{json.dumps(YES)}\n```", "yes", ""),
         (f"Of the form {json.dumps(YES)} I can say nothing.", "malformed", "to closed questions"),
+        ('{"Change": "Yes", "object": "YES", "rest": "No"}', "no", "rest: no"),
         ("yes", "malformed", "answered 'yes' to closed questions"),
         ('{"change": "yes", "object": "yes"', "malformed", "to closed questions"),
         ('{"change": "yes", "object": "yes"}', "malformed", "it answers ['change', 'object']"),
