@@ -36,7 +36,7 @@ class Judgement(ResponseBody):
     """Of the encoder: cosine with the image's own class less that with the nearest other one; null for
     others."""
     detail: str = ""
-    """Why the verdict is not `yes`, or empty."""
+    """Why the verdict is not `yes`, and what it was reached without, or empty."""
 
 
 def is_clip_alone(judges: Sequence[Any]) -> bool:
