@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from counterpose_core.contract.base import MAX_BATCH, CostedBatchResponse, RequestBody, ResponseBody, Text
+from counterpose_core.contract.field_errors import FieldFault
 from counterpose_core.contract.stress_test_thresholds import GateThresholds
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import BlobRef, Estimate, JudgeName
@@ -59,17 +60,23 @@ class Rule:
         """Return the rule; without ``keep``, all that vote must say yes.
 
         Raises:
-            ValueError: the judge to do without is none of them, or more are to say yes than vote.
+            FieldFault: the judge to do without is none of them, or more are to say yes than vote.
         """
         named = ", ".join(map(repr, judges))
         if without is not None and without not in judges:
-            raise ValueError(f"the judge {without!r} is none of the run's, which are {named}; leave it out")
+            raise FieldFault(
+                f"the judge {without!r} is none of the run's, which are {named}; leave it out",
+                "thresholds",
+                "without",
+            )
         voters = tuple(name for name in judges if name != without)
         wanted = max(1, len(voters)) if keep is None else keep
         if wanted > len(voters):
-            raise ValueError(
+            raise FieldFault(
                 f"{wanted} of the judges are to say yes, and only {len(voters)} of {named} vote; lower keep, "
-                "or name more judges"
+                "or name more judges",
+                "thresholds",
+                "without" if keep is None else "keep",
             )
         return cls(tuple(judges), voters, wanted)
 

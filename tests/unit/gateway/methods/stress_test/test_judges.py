@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.judges import (
     AskedJudge,
     Calibration,
@@ -20,7 +21,7 @@ from counterpose_core.contract.judges import (
 from counterpose_core.contract.runs import Item
 from counterpose_core.contract.scorer import EditScores, ScoreItem
 from counterpose_core.contract.stress_test_thresholds import GateThresholds, Thresholds
-from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from counterpose_core.errors import BackendUnavailable, InvalidRequest, UnknownModel
 from counterpose_core.stress_test.judges import calibration_figures
 from counterpose_core.types import JudgeName
@@ -31,6 +32,7 @@ from counterpose_gateway.methods.stress_test.screen.judges import (
     calibrations_of,
     references_of,
     require_judges,
+    rule_again,
 )
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.judges import summarize_judges
@@ -361,6 +363,20 @@ async def test_a_run_is_judged_again_by_another_rule_without_an_image_or_a_judge
     assert len(scorer.asked) == asked
     with pytest.raises(InvalidRequest, match="3 of the judges are to say yes, and only 2"):
         JudgingAgain(config, Thresholds(keep=3, without="judge"))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "pointer"),
+    [(Thresholds(keep=3), "/keep"), (Thresholds(without="encoder"), "/without")],
+)
+def test_a_choice_that_does_not_fit_a_run_is_pointed_at(chosen: Thresholds, pointer: str) -> None:
+    request = stress_test_request(judges=["clip", "judge"])
+    with pytest.raises(InvalidRequest) as refused:
+        rule_again(request, chosen)
+    assert refused.value.pointer == pointer
+    wrong = request.model_dump() | {"thresholds": chosen.given()}
+    with pytest.raises(InvalidRequest, match=f"^thresholds.{pointer[1:]}: "):
+        checked(StressTestCreate, wrong)
 
 
 async def test_edits_that_all_call_wrong_are_no_disagreement() -> None:
