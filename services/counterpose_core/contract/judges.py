@@ -177,8 +177,11 @@ class Calibration(RequestBody):
         return self
 
 
+INDEPENDENT = " (intervals take edits as independent, also those of one source)"
+
+
 class CalibrationFigures(ResponseBody):
-    """A calibration as shares, with their intervals."""
+    """A calibration as shares, with intervals that take edits as independent, also those of one source."""
 
     against: str
     """Whose word the verdicts were held against."""
@@ -191,13 +194,13 @@ class CalibrationFigures(ResponseBody):
     without_vote: int
     """Edits of which it said neither; recall alone has those of them that are right."""
     unreliable: bool
-    """Whether more than a tenth of its votes are shown to be wrong."""
+    """Whether more than a tenth of its votes are shown to be wrong, by the lower end of its interval."""
 
     def __str__(self) -> str:
         warning = "; more than a tenth of its votes are wrong: do not believe it" if self.unreliable else ""
         return (
             f"precision {self.precision}, recall {self.recall}, wrong votes {self.errors}, without a "
-            f"vote {self.without_vote}, against {self.against}{warning}"
+            f"vote {self.without_vote}, against {self.against}{INDEPENDENT}{warning}"
         )
 
 

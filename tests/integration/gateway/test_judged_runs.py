@@ -103,7 +103,7 @@ async def test_a_judge_that_errs_too_often_is_named_where_the_report_asks_for_tr
         page = text_of(await run.report())
         assert "more than a tenth of the votes of judge are wrong" in page
         assert "look at the controls" in page
-        assert "against ratings of two people" in page
+        assert "against ratings of two people (intervals take edits as independent" in page
         assert "not calibrated" not in page
         by_others = text_of(await run.report(thresholds={"direction": 0.21}))
         assert by_others.count("not calibrated at these thresholds") == 1

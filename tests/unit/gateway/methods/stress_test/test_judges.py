@@ -303,7 +303,8 @@ async def test_the_summary_lists_where_judges_disagree_and_how_far_each_can_be_b
     assert (shadowed.unreliable, shadowed.rows["judge"].votes) == ([], False)
     said = "\n".join(found.lines)
     assert "not calibrated" in said.split("judge:")[0]
-    assert "against ratings; more than a tenth of its votes are wrong: do not believe it" in said
+    independent = "against ratings (intervals take edits as independent, also those of one source)"
+    assert f"{independent}; more than a tenth of its votes are wrong: do not believe it" in said
 
 
 async def test_clip_is_calibrated_at_the_thresholds_of_its_calibration_alone() -> None:
