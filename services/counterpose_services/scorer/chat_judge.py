@@ -201,7 +201,8 @@ class ChatJudge:
                 self._look_again = math.inf
         if is_ours:
             try:
-                look.set_result(self._see())
+                self._see()
+                look.set_result(None)
             except BaseException as error:
                 self._look_again = time.monotonic() + SHARED_FAILURE_S
                 look.set_exception(error)
