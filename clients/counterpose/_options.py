@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from counterpose_core.contract.bug_hunts import HuntClusters, HuntWords
     from counterpose_core.contract.failure_criteria import Criterion
     from counterpose_core.contract.interventions import Intervention
-    from counterpose_core.contract.judges import JudgeName
     from counterpose_core.contract.mixtures import Mixture
     from counterpose_core.contract.preservation import Fault, PreservationOf
     from counterpose_core.contract.regions import RegionOfEdits
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from counterpose_core.contract.spending import SpendingLimits
     from counterpose_core.contract.suite_fit import OutsideSuite
     from counterpose_core.contract.transforms import TransformChoice
-    from counterpose_core.types import EditType, Selection
+    from counterpose_core.types import EditType, JudgeName, Selection
 
 LabelMap = Mapping[str, Sequence[str]]
 """For a class of a run, the names of those of a classifier's classes whose probabilities are summed."""

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpose_core.contract.judges import Calibration, Judgement, JudgeName, Rule, Verdict
+from counterpose_core.contract.judges import Calibration, Judgement, Rule, Verdict
 from counterpose_core.stress_test.filters import GATE_REASONS
 from counterpose_core.stress_test.judges import calibration_figures
+from counterpose_core.types import JudgeName
 from evaluation.judges.edits import Row
 from evaluation.validity.measures import clustered_share, resampled
 

@@ -19,7 +19,7 @@ from counterpose_core.contract.dataset_interfaces import LearningPrompts
 from counterpose_core.contract.editor import GenerationPreset
 from counterpose_core.contract.editor_backends import Capabilities
 from counterpose_core.contract.editor_presets import EditorPreset, require_server_of
-from counterpose_core.contract.judges import Calibration, JudgeName
+from counterpose_core.contract.judges import Calibration
 from counterpose_core.contract.recipes import LARGEST_SIZE, WORKING_SIZE
 from counterpose_core.contract.stress_test_thresholds import GateThresholds, TextThresholds
 from counterpose_core.contract.suite_fit import KnownImages
@@ -31,7 +31,7 @@ from counterpose_core.suite_parts import ModelSuite, SuitePart
 from counterpose_core.suite_parts import PublishedModel as PublishedModel
 from counterpose_core.suite_servers import Server, SuiteServers, with_servers
 from counterpose_core.transforms.table import LEVELS, operation
-from counterpose_core.types import Cosine, ServiceName
+from counterpose_core.types import Cosine, JudgeName, ServiceName
 
 _Part = TypeVar("_Part")
 

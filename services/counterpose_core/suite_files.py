@@ -14,6 +14,8 @@ from counterpose_core.contract.field_errors import sentences
 from counterpose_core.errors import InvalidRequest, UnknownModel
 from counterpose_core.text.near_names import did_you_mean
 
+JUDGED_BY = {"clip": "scorer", "encoder": "encoder", "judge": "judge"}
+"""The section that holds the model of each judge."""
 SHIPPED = resources.files("counterpose_core") / "suites"
 
 
@@ -52,6 +54,11 @@ def suite_sections(name_or_file: str, above: tuple[Path, ...] = ()) -> dict[str,
     if "editor" in own:
         # It was measured of the base's generator.
         inherited.pop("generator_gap", None)
+    # A calibration is of the base's model, and says nothing of another one.
+    replaced = {judge for judge, section in JUDGED_BY.items() if section in own}
+    if "calibrations" in inherited:
+        known = inherited["calibrations"]
+        inherited["calibrations"] = {name: known[name] for name in known if name not in replaced}
     return inherited | {"name": path.stem} | own
 
 

@@ -32,6 +32,9 @@ RunState = Literal[
     "resuming",
     "cancelled",
 ]
+JudgeName = Literal["clip", "encoder", "judge"]
+"""Who may judge an edit: CLIP's gate, a second encoder, or a model that chats."""
+
 ServiceName = Literal["captioner", "perturber", "editor", "scorer", "classifiers"]
 """The five services; a suite may leave some out."""
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
 from counterpose_core.contract.base import FieldProblem
-from counterpose_core.contract.field_errors import sentence
+from counterpose_core.contract.field_errors import location, sentence
 from counterpose_core.errors import CounterposeError, InvalidRequest, MethodNotAllowed, NotFound
 from counterpose_http.problems import problem_response, request_id_of
 
@@ -130,7 +130,7 @@ def _field_problem(error: FieldError, body: object) -> FieldProblem:
         return FieldProblem(
             pointer="", detail=f"the body is not valid JSON: {reason} at character {position}"
         )
-    pointer = json_pointer(error["loc"], body)
+    pointer = json_pointer(location(error), body)
     said = sentence(error)
     return FieldProblem(pointer=pointer, detail=said if pointer else f"the body: {said}")
 

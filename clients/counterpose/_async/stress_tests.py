@@ -42,6 +42,7 @@ from counterpose_core.contract.judges import Calibration, calibrations
 from counterpose_core.contract.proofs import FindingHistory, ProofCreate
 from counterpose_core.contract.runs import Item, Run
 from counterpose_core.contract.stress_test_estimates import StressTestEstimate, StressTestQuestion
+from counterpose_core.contract.stress_test_thresholds import GateThresholds
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from counterpose_core.types import EDIT_TYPES
 
@@ -149,7 +150,8 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
         async for item in self.results():
             if item.result is not None:
                 judgements[item.id] = item.result.judgements
-        return calibrations(judgements, labels, against)
+        gate = GateThresholds.model_validate(self.run.resolved_config["gate"])
+        return calibrations(judgements, labels, against, gate)
 
     async def findings(self) -> Findings:
         """Return the changes that cost a classifier its answers, the surest first."""

@@ -42,9 +42,15 @@ def calibrate_judges(
 
 
 def _toml(name: str, counts: Calibration) -> str:
-    # A string of JSON is one of TOML.
-    lines = (f"{field} = {json.dumps(value)}" for field, value in counts.model_dump().items())
-    return "\n".join((f"[calibrations.{name}]", *lines))
+    fields = counts.model_dump()
+    gate = fields.pop("gate", None)
+    tables = {name: fields} | ({} if gate is None else {f"{name}.gate": gate})
+    # A string of JSON, a number or a truth value is one of TOML.
+    lines = [
+        [f"[calibrations.{table}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
+        for table, values in tables.items()
+    ]
+    return "\n".join(line for table in lines for line in table)
 
 
 def _read(file: Path) -> dict[str, bool]:

@@ -16,14 +16,13 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 from pydantic import BaseModel, Field, create_model
 from sse_starlette import EventSourceResponse
 
-from counterpose_core.contract.judges import JudgeName
 from counterpose_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename, RunResume
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.errors import InvalidRequest, NotFound
 from counterpose_core.field_descriptions import field_description
 from counterpose_core.kinds import KINDS
 from counterpose_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
-from counterpose_core.types import Cosine, ItemKind, ItemState, RunKind, RunState
+from counterpose_core.types import Cosine, ItemKind, ItemState, JudgeName, RunKind, RunState
 from counterpose_gateway.http.in_flight import while_connected
 from counterpose_gateway.http.strict_json import StrictRoute
 from counterpose_gateway.methods import METHODS

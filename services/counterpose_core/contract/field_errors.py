@@ -38,6 +38,20 @@ _SENTENCES = {
 _SUBJECT = re.compile(r"^(?:Input|String|List|Value|Dictionary|Tuple|Set|Data|Number)s? should ")
 
 
+class FieldFault(ValueError):
+    """A fault of the field at ``location``, found by a validator of the body around it."""
+
+    def __init__(self, message: str, *location: str) -> None:
+        super().__init__(message)
+        self.location = location
+
+
+def location(error: Mapping[str, Any]) -> tuple[int | str, ...]:
+    """Return where the field of an error is: within the body whose validator found it, if one did."""
+    fault = error.get("ctx", {}).get("error")
+    return (*error["loc"], *(fault.location if isinstance(fault, FieldFault) else ()))
+
+
 def sentence(error: Mapping[str, Any]) -> str:
     """Say what is wrong with a field; of what was sent, only a name near to a permitted one is repeated.
 
@@ -62,7 +76,7 @@ def sentences(
         errors: the entries of pydantic's ``errors()``.
         hint: what to add to the sentence of one of them.
     """
-    faults = (f"{place(each['loc'])}: {sentence(each)}{hint(each)}".removeprefix(": ") for each in errors)
+    faults = (f"{place(location(each))}: {sentence(each)}{hint(each)}".removeprefix(": ") for each in errors)
     distinct = list(dict.fromkeys(faults))
     more = len(distinct) - MOST_NAMED
     return "; ".join([*distinct[:MOST_NAMED], *[f"and {more} more"] * (more > 0)])

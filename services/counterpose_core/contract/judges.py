@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from counterpose_core.contract.base import MAX_BATCH, CostedBatchResponse, RequestBody, ResponseBody, Text
+from counterpose_core.contract.field_errors import FieldFault
+from counterpose_core.contract.stress_test_thresholds import GateThresholds
 from counterpose_core.errors import InvalidRequest
-from counterpose_core.types import BlobRef, Estimate
+from counterpose_core.types import BlobRef, Estimate, JudgeName
 
-JudgeName = Literal["clip", "encoder", "judge"]
 AskedJudge = Literal["encoder", "judge"]
 CLIP_ALONE: list[JudgeName] = ["clip"]
 
@@ -36,7 +37,7 @@ class Judgement(ResponseBody):
     """Of the encoder: cosine with the image's own class less that with the nearest other one; null for
     others."""
     detail: str = ""
-    """Why the verdict is not `yes`, or empty."""
+    """Why the verdict is not `yes`, and what it was reached without, or empty."""
 
 
 def is_clip_alone(judges: Sequence[Any]) -> bool:
@@ -59,17 +60,23 @@ class Rule:
         """Return the rule; without ``keep``, all that vote must say yes.
 
         Raises:
-            ValueError: the judge to do without is none of them, or more are to say yes than vote.
+            FieldFault: the judge to do without is none of them, or more are to say yes than vote.
         """
         named = ", ".join(map(repr, judges))
         if without is not None and without not in judges:
-            raise ValueError(f"the judge {without!r} is none of the run's, which are {named}; leave it out")
+            raise FieldFault(
+                f"the judge {without!r} is none of the run's, which are {named}; leave it out",
+                "thresholds",
+                "without",
+            )
         voters = tuple(name for name in judges if name != without)
         wanted = max(1, len(voters)) if keep is None else keep
         if wanted > len(voters):
-            raise ValueError(
+            raise FieldFault(
                 f"{wanted} of the judges are to say yes, and only {len(voters)} of {named} vote; lower keep, "
-                "or name more judges"
+                "or name more judges",
+                "thresholds",
+                "without" if keep is None else "keep",
             )
         return cls(tuple(judges), voters, wanted)
 
@@ -137,9 +144,13 @@ class Calibration(RequestBody):
     """Edits that are right, and that the judge called wrong."""
     without_vote: int = Field(default=0, ge=0)
     """Edits of which the judge said neither."""
+    right_without_vote: int = Field(default=0, ge=0)
+    """Those of them that are right."""
+    gate: GateThresholds | None = Field(default=None, exclude_if=lambda gate: gate is None)
+    """Of CLIP, the thresholds by which it judged: by others it has other verdicts. Null for other judges."""
 
     @classmethod
-    def of(cls, judged: Iterable[tuple[str, bool]], against: str) -> Self:
+    def of(cls, judged: Iterable[tuple[str, bool]], against: str, gate: GateThresholds | None = None) -> Self:
         """Count a judge's verdicts, each with whether the edit is right by the word of ``against``."""
         counts = Counter(judged)
         votes = {
@@ -148,30 +159,48 @@ class Calibration(RequestBody):
             "wrong_dropped": counts["no", False],
             "right_dropped": counts["no", True],
         }
-        return cls(against=against, without_vote=counts.total() - sum(votes.values()), **votes)
+        right = sum(number for (_, is_right), number in counts.items() if is_right)
+        return cls(
+            against=against,
+            without_vote=counts.total() - sum(votes.values()),
+            right_without_vote=right - counts["yes", True] - counts["no", True],
+            gate=gate,
+            **votes,
+        )
+
+    @model_validator(mode="after")
+    def _holds_its_part(self) -> Self:
+        if self.right_without_vote > self.without_vote:
+            raise ValueError(
+                "right_without_vote is a part of without_vote, and is larger; correct one of them"
+            )
+        return self
+
+
+INDEPENDENT = " (intervals take edits as independent, also those of one source)"
 
 
 class CalibrationFigures(ResponseBody):
-    """A calibration as shares, with their intervals."""
+    """A calibration as shares, with intervals that take edits as independent, also those of one source."""
 
     against: str
     """Whose word the verdicts were held against."""
     precision: Estimate
     """Of the edits that the judge calls right, the share that is."""
     recall: Estimate
-    """Of the edits that are right, the share that the judge calls so."""
+    """Of the edits that are right, the share that the judge calls so; one without a vote is not called so."""
     errors: Estimate
     """Share of its votes that are wrong."""
     without_vote: int
-    """Edits of which it said neither; no share has them."""
+    """Edits of which it said neither; recall alone has those of them that are right."""
     unreliable: bool
-    """Whether more than a tenth of its votes are shown to be wrong."""
+    """Whether more than a tenth of its votes are shown to be wrong, by the lower end of its interval."""
 
     def __str__(self) -> str:
         warning = "; more than a tenth of its votes are wrong: do not believe it" if self.unreliable else ""
         return (
-            f"precision {self.precision}, recall {self.recall}, wrong votes {self.errors}, against "
-            f"{self.against}{warning}"
+            f"precision {self.precision}, recall {self.recall}, wrong votes {self.errors}, without a "
+            f"vote {self.without_vote}, against {self.against}{INDEPENDENT}{warning}"
         )
 
 
@@ -186,6 +215,14 @@ class JudgeRow(ResponseBody):
     """Of its votes, the share that is `yes`."""
     calibration: CalibrationFigures | None = None
     """How far it can be believed, or null where it is not calibrated."""
+    at_other_thresholds: bool = Field(default=False, exclude_if=lambda other: not other)
+    """Whether it is calibrated, but by other thresholds than those of these verdicts."""
+
+    @property
+    def belief(self) -> str:
+        """How far it can be believed, in words."""
+        without = f"not calibrated{' at these thresholds' * self.at_other_thresholds}"
+        return without if self.calibration is None else str(self.calibration)
 
 
 class Disagreement(ResponseBody):
@@ -227,14 +264,17 @@ class JudgesSummary(ResponseBody):
         """The rule, and each judge with its verdicts and how far it can be believed, a sentence each."""
         rows = [
             f"{name}: {', '.join(f'{number} {verdict}' for verdict, number in row.verdicts.items())}; "
-            f"{'not calibrated' if row.calibration is None else row.calibration}."
+            f"{row.belief}."
             for name, row in self.rows.items()
         ]
         return [f"Kept: {self.rule}. The judges disagree on {self.disagreed} of the edits.", *rows]
 
 
 def calibrations(
-    judgements: Mapping[str, Mapping[str, Judgement]], labels: Mapping[str, bool], against: str
+    judgements: Mapping[str, Mapping[str, Judgement]],
+    labels: Mapping[str, bool],
+    against: str,
+    gate: GateThresholds,
 ) -> dict[str, Calibration]:
     """Hold the verdicts of each judge against labels.
 
@@ -242,6 +282,7 @@ def calibrations(
         judgements: what each judge says of an item, by the item.
         labels: whether an item's edit is right.
         against: whose word that is.
+        gate: the thresholds by which CLIP judged.
 
     Raises:
         InvalidRequest: there are no labels, or no judge has said anything of one of the items.
@@ -256,4 +297,7 @@ def calibrations(
     for item, right in labels.items():
         for name, said in judgements[item].items():
             judged.setdefault(name, []).append((said.verdict, right))
-    return {name: Calibration.of(verdicts, against) for name, verdicts in judged.items()}
+    return {
+        name: Calibration.of(verdicts, against, gate if name == "clip" else None)
+        for name, verdicts in judged.items()
+    }

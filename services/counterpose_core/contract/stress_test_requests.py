@@ -8,7 +8,7 @@ from counterpose_core.contract.backend_preset import Fraction
 from counterpose_core.contract.base import DISTINCT, Distinct
 from counterpose_core.contract.classifiers import FunctionsAsWritten
 from counterpose_core.contract.interventions import Intervention
-from counterpose_core.contract.judges import CLIP_ALONE, JudgeName, Rule, is_clip_alone
+from counterpose_core.contract.judges import CLIP_ALONE, Rule, is_clip_alone
 from counterpose_core.contract.preservation import FAULTS, Fault, PreservationOf
 from counterpose_core.contract.regions import RegionOfEdits
 from counterpose_core.contract.spending import SpendsWithin
@@ -20,6 +20,7 @@ from counterpose_core.types import (
     ClassifierSpec,
     Cosine,
     EditType,
+    JudgeName,
     Name,
     RefusedWord,
     Seed,

@@ -5,8 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from counterpose_core.contract.base import ClientBody, RequestBody, ResponseBody
-from counterpose_core.contract.judges import JudgeName
-from counterpose_core.types import Cosine, Estimate
+from counterpose_core.types import Cosine, Estimate, JudgeName
 
 
 class GateThresholds(RequestBody):

@@ -11,12 +11,13 @@ MOST_WRONG = 0.1
 
 def calibration_figures(counts: Calibration) -> CalibrationFigures:
     """Return a calibration as shares, with intervals over edits as independent trials."""
+    right = counts.right_kept + counts.right_dropped + counts.right_without_vote
     kept, dropped = counts.right_kept + counts.wrong_kept, counts.right_dropped + counts.wrong_dropped
     errors = proportion(counts.wrong_kept + counts.right_dropped, kept + dropped)
     return CalibrationFigures(
         against=counts.against,
         precision=proportion(counts.right_kept, kept),
-        recall=proportion(counts.right_kept, counts.right_kept + counts.right_dropped),
+        recall=proportion(counts.right_kept, right),
         errors=errors,
         unreliable=errors.low is not None and errors.low > MOST_WRONG,
         without_vote=counts.without_vote,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -53,9 +55,13 @@ _SIGHT = (
     "Do both images have the same colour? Answer with one JSON object alone: "
     '{"same": "yes"} or {"same": "no"}'
 )
+SHARED_FAILURE_S = 5.0
+"""So long after a failed look callers fail by it: each look at a server that is down takes all its tries."""
 _RED, _BLUE = (np.full((64, 64, 3), colour, np.uint8) for colour in ((208, 32, 32), (32, 32, 208)))
-# Models write some words, or a fence, around the object that they are asked for.
-_OBJECT = re.compile(r"\{[^{}]*\}")
+# The object is the whole answer, save a fence: one among other words may be quoted from what was asked.
+_ANSWER = re.compile(r"(?:```(?:json)?\s*)?(\{[^{}]*\})(?:\s*```)?")
+# A caption or a label that holds an object is no form of an answer.
+_NO_BRACES = str.maketrans("{}", "()")
 
 
 class _Replies(BaseModel):
@@ -86,7 +92,8 @@ class _Question:
 class ChatJudge:
     """Judges edits by a server's model, each by a request of its own.
 
-    An answer that refuses, that comes late, or that is none of the form asked for is a verdict of its own.
+    An answer that refuses, that comes late, or that is none of the form asked for is a verdict of its own. A
+    request that the server does not take, or a model that it does not serve, fails the edit.
     Before the first one, the model is shown two images of one colour and two of different ones: a model that
     does not see them would judge all the same.
     """
@@ -96,7 +103,8 @@ class ChatJudge:
         # Nobody but the server knows its weights, or when they change.
         told = f"{server.url} {suite.model} {_ASKED} {list(QUESTIONS.values())}"
         self.identity = ModelIdentity(id=f"{suite.model} at {server.name}", revision=digest(told.encode()))
-        self._sees, self._looking = False, threading.Lock()
+        self._look, self._looking = Future[None](), threading.Lock()
+        self._look_again = 0.0
 
     @classmethod
     def load(cls, suite: JudgeSuite, settings: ServiceSettings, store: BlobStore) -> ChatJudge:
@@ -124,11 +132,13 @@ class ChatJudge:
 
     def _question(self, item: JudgeItem) -> _Question:
         names = [name for name in QUESTIONS if item.change or name != "change"]
+        caption, edited, label = (
+            words.translate(_NO_BRACES)
+            for words in (item.caption, item.edited_caption if item.change else item.caption, item.label)
+        )
         text = _ASKED.format(
-            instruction=TEMPLATES["both-captions"].instruction(
-                item.caption, item.edited_caption if item.change else item.caption
-            ),
-            questions="\n".join(f"{name}: {QUESTIONS[name].format(label=item.label)}" for name in names),
+            instruction=TEMPLATES["both-captions"].instruction(caption, edited),
+            questions="\n".join(f"{name}: {QUESTIONS[name].format(label=label)}" for name in names),
             form="{" + ", ".join(f'"{name}": "..."' for name in names) + "}",
         )
         refs = (item.original, item.edited)
@@ -168,41 +178,56 @@ class ChatJudge:
 
     def _said(self, body: Mapping[str, Any], form: type[Form]) -> Form:
         answer = self._server.chat(body).only
-        text = answer.message.content
-        if not text or answer.finish_reason == "content_filter":
+        text, cut = answer.message.content or "", answer.finish_reason == "length"
+        if not (text or cut) or answer.finish_reason == "content_filter":
             raise PolicyRefused(f"{self._server.name!r} gave no answer ({answer.finish_reason})")
-        objects = _OBJECT.findall(text)
+        whole = _ANSWER.fullmatch(text.strip())
         try:
-            if len(objects) == 1:
-                return form.model_validate_json(objects[0])
+            if whole is not None:
+                # Models begin a reply with a capital letter.
+                return form.model_validate_json(whole[1].casefold())
         except ValidationError:
             pass
-        raise BadBackendOutput(f"{self._server.name!r} answered {text[:200]!r} to closed questions")
+        why = f", cut at {self._suite.max_tokens} tokens; raise max_tokens of [judge]" if cut else ""
+        raise BadBackendOutput(f"{self._server.name!r} answered {text[:200]!r} to closed questions{why}")
 
     def _require_sight(self) -> None:
+        """Have one caller look; those that come meanwhile, or soon after a failure, share what came of it."""
         with self._looking:
-            if self._sees:
-                return
+            look, is_ours = self._look, time.monotonic() >= self._look_again
+            if is_ours:
+                # Nobody else looks until this one has ended.
+                look = self._look = Future[None]()
+                self._look_again = math.inf
+        if is_ours:
             try:
-                same, other = (
-                    self._said(self._body([_RED, second], _SIGHT), _Same).same for second in (_RED, _BLUE)
-                )
-            except (BadBackendOutput, InvalidRequest, PolicyRefused) as error:
-                raise UnknownModel(
-                    f"the judge {self.identity.id!r} does not judge two images: {error.detail}; choose a "
-                    "model that takes images, and a server that permits two in a request"
-                ) from error
-            if (same, other) != ("yes", "no"):
-                raise UnknownModel(
-                    f"the judge {self.identity.id!r} does not see images: of two equal colours it says "
-                    f"{same!r} to 'the same?', of red and blue {other!r}; choose a model with vision"
-                )
-            self._sees = True
+                self._see()
+                look.set_result(None)
+            except BaseException as error:
+                self._look_again = time.monotonic() + SHARED_FAILURE_S
+                look.set_exception(error)
+        look.result()
+
+    def _see(self) -> None:
+        try:
+            same, other = (
+                self._said(self._body([_RED, second], _SIGHT), _Same).same for second in (_RED, _BLUE)
+            )
+        except (BadBackendOutput, InvalidRequest, PolicyRefused) as error:
+            raise UnknownModel(
+                f"the judge {self.identity.id!r} does not judge two images: {error.detail}; choose a "
+                "model that takes images, and a server that permits two in a request"
+            ) from error
+        if (same, other) != ("yes", "no"):
+            raise UnknownModel(
+                f"the judge {self.identity.id!r} does not see images: of two equal colours it says "
+                f"{same!r} to 'the same?', of red and blue {other!r}; choose a model with vision"
+            )
 
 
 def _verdict_of(error: CounterposeError) -> Verdict | None:
-    """Return what an error says of a judge's answer; None where the whole call is to be repeated."""
-    if isinstance(error, PolicyRefused | InvalidRequest | UnknownModel):
+    """Return what an error says of a judge's answer; None where it says nothing of it."""
+    if isinstance(error, PolicyRefused):
         return "refused"
     if isinstance(error, BadBackendOutput):
         return "malformed"

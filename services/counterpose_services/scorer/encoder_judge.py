@@ -67,23 +67,34 @@ class EncoderJudge:
         return cls(weights_folder(root, suite.model, suite.published), suite, store, device=device)
 
     def judge(self, request: JudgeRequest) -> JudgeResponse:
-        """Judge each edit by the class whose references it is nearest to."""
+        """Judge each edit by the class whose references it is nearest to.
+
+        References without features, such as half a file, are left out; the judgement says how many. An edit
+        fails by them where they are all that its own class has.
+        """
         started = time.monotonic()
         references = [ref for refs in request.references.values() for ref in refs]
         asked = [*references, *(item.edited for item in request.items)]
         outcomes = dict(zip(asked, self._features(asked).outcomes, strict=True))
 
+        unread = {ref for ref in references if outcomes[ref].problem is not None}
+
         def vector(ref: str) -> Vector:
             return unit(outcomes[ref].unwrap()["vector"])
 
         def judged(item: JudgeItem) -> Judgement:
-            edited = vector(item.edited)
-            near = {
-                label: float(cosine(edited, np.mean([vector(ref) for ref in others], axis=0)))
-                for label, refs in request.references.items()
-                if (others := [ref for ref in refs if ref != item.original])
-            }
-            return _nearest(near, item.label)
+            edited, near = vector(item.edited), dict[str, float]()
+            for label, refs in request.references.items():
+                others = [ref for ref in refs if ref != item.original]
+                if read := [ref for ref in others if ref not in unread]:
+                    near[label] = float(cosine(edited, np.mean([vector(ref) for ref in read], axis=0)))
+                elif others and label == item.label:
+                    outcomes[others[0]].unwrap()
+            found = _nearest(near, item.label)
+            if not unread:
+                return found
+            without = f"without {len(unread)} of {len(set(references))} references, which cannot be read"
+            return found.model_copy(update={"detail": ", ".join(filter(None, (found.detail, without)))})
 
         judgements = settle(
             request.items,

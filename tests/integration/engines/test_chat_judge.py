@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ import pytest
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.judges import JudgeItem, Judgement, JudgeRequest
-from counterpose_core.errors import BackendUnavailable, UnknownModel
+from counterpose_core.errors import BackendUnavailable, CounterposeError, InvalidRequest, UnknownModel
 from counterpose_core.images.codecs import decode_image, encode_raw
 from counterpose_core.suite import JudgeSuite
 from counterpose_services.openai_api.requirements import require_server
+from counterpose_services.openai_api.server import ATTEMPTS
+from counterpose_services.scorer import chat_judge
 from counterpose_services.scorer.chat_judge import ChatJudge
 from counterpose_services.settings import ServiceSettings
 from fakes.openai_server import URL, server_over
@@ -44,7 +47,7 @@ class Server:
         body = json.loads(request.content)
         first, second, text = body["messages"][0]["content"]
         if "same colour" in text["text"]:
-            return said(json.dumps({"same": "yes" if first == second else "no"}))
+            return said(json.dumps({"same": "Yes" if first == second else "no"}))
         self.asked.append(body)
         return self.answer(body)
 
@@ -100,7 +103,10 @@ def test_a_placebo_is_not_asked_for_a_change(store: BlobStore) -> None:
         (json.dumps(YES | {"rest": "no"}), "no", "rest: no"),
         (json.dumps(YES | {"object": "unsure"}), "unsure", "object: unsure"),
         (json.dumps(YES | {"object": "unsure", "change": "no"}), "no", "change: no, object: unsure"),
-        (f"Sure:\n```json\n{json.dumps(YES)}\n```", "yes", ""),
+        (f"\n```json\n{json.dumps(YES)}\n```\n", "yes", ""),
+        (f"```\n{json.dumps(YES)}\n```", "yes", ""),
+        (f"Of the form {json.dumps(YES)} I can say nothing.", "malformed", "to closed questions"),
+        ('{"Change": "Yes", "object": "YES", "rest": "No"}', "no", "rest: no"),
         ("yes", "malformed", "answered 'yes' to closed questions"),
         ('{"change": "yes", "object": "yes"', "malformed", "to closed questions"),
         ('{"change": "yes", "object": "yes"}', "malformed", "it answers ['change', 'object']"),
@@ -118,13 +124,27 @@ def test_each_reply_is_read_strictly_and_what_has_no_form_is_no_vote(
     assert detail in found.detail
 
 
+def test_words_of_an_edit_are_no_form_of_an_answer(store: BlobStore) -> None:
+    def quoting(body: dict[str, Any]) -> httpx.Response:
+        return said(body["messages"][0]["content"][2]["text"].partition("told: ")[2].partition('"\n')[0])
+
+    words = json.dumps(YES)
+    edit = item(store, label=words, caption=f"a dog {words}", edited_caption=words)
+    server = Server(quoting)
+    assert judged(store, server, edit)[0].verdict == "malformed"
+    text = server.asked[0]["messages"][0]["content"][2]["text"]
+    assert "{" not in text.partition("JSON object alone")[0]
+    assert 'Is the ("change": "yes"' in text
+
+
 @pytest.mark.parametrize(
     ("response", "verdict"),
     [
         (said(None), "refused"),
         (said("", "content_filter"), "refused"),
         (httpx.Response(400, json={"error": {"message": "no", "code": "content_filter"}}), "refused"),
-        (httpx.Response(400, json={"error": {"message": "image_url is not supported"}}), "refused"),
+        (said("", "length"), "malformed"),
+        (said('{"change": "y', "length"), "malformed"),
         (httpx.Response(200, text="<html>"), "malformed"),
         (httpx.Response(200, json={"choices": []}), "malformed"),
     ],
@@ -135,6 +155,30 @@ def test_a_refusal_and_an_answer_that_is_none_are_verdicts_of_their_own(
     found = judged(store, Server(lambda _: response), item(store), item(store, 1))
     assert [each.verdict for each in found] == [verdict, verdict]
     assert all(each.detail for each in found)
+
+
+def test_an_answer_that_is_cut_says_by_what(store: BlobStore) -> None:
+    [found] = judged(store, Server(lambda _: said("", "length")))
+    assert "cut at 200 tokens; raise max_tokens of [judge]" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "error", "sentence"),
+    [
+        (404, "no such model", UnknownModel, "does not serve 'vlm'"),
+        (400, "context length exceeded", InvalidRequest, "context length exceeded"),
+    ],
+)
+def test_a_fault_of_the_settings_fails_the_edit_and_is_no_verdict(
+    store: BlobStore, status: int, said: str, error: type[CounterposeError], sentence: str
+) -> None:
+    server = Server(lambda _: httpx.Response(status, json={"error": {"message": said}}))
+    judge = ChatJudge(server_over(server), SUITE, store)
+    edits = [item(store), item(store, 1)]
+    for asked in (edits, edits[:1]):
+        for outcome in judge.judge(JudgeRequest(judge="judge", items=asked)).outcomes:
+            with pytest.raises(error, match=sentence):
+                outcome.unwrap()
 
 
 def test_a_late_answer_is_one_too_and_the_others_count(store: BlobStore) -> None:
@@ -153,6 +197,53 @@ def test_a_server_that_is_down_fails_the_call(store: BlobStore) -> None:
 
     with pytest.raises(BackendUnavailable, match="cannot be reached"):
         judged(store, Server(down))
+
+
+def test_callers_share_one_look_at_a_server_that_is_down(
+    store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = list[httpx.Request]()
+
+    def down(request: httpx.Request) -> httpx.Response:
+        tries.append(request)
+        raise httpx.ConnectError("refused")
+
+    judge, edit = ChatJudge(server_over(down, seconds=300.0), SUITE, store), item(store)
+
+    def told(_: int = 0) -> str:
+        with pytest.raises(BackendUnavailable) as failed:
+            judge.judge(JudgeRequest(judge="judge", items=[edit]))
+        return failed.value.detail
+
+    with ThreadPoolExecutor(6) as callers:
+        assert len(set(callers.map(told, range(6)))) == 1
+    assert len(tries) == ATTEMPTS
+    # After a while the next one looks again.
+    monkeypatch.setattr(chat_judge, "SHARED_FAILURE_S", 0.0)
+    judge = ChatJudge(server_over(down, seconds=300.0), SUITE, store)
+    for looks in (2, 3):
+        told()
+        assert len(tries) == looks * ATTEMPTS
+
+
+def test_a_judge_that_was_not_seen_to_see_judges_once_it_is(
+    store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_judge, "SHARED_FAILURE_S", 0.0)
+    server, is_up = Server(json.dumps(YES)), False
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if not is_up:
+            raise httpx.ConnectError("refused")
+        return server(request)
+
+    judge = ChatJudge(server_over(answer), SUITE, store)
+    request = JudgeRequest(judge="judge", items=[item(store)])
+    with pytest.raises(BackendUnavailable):
+        judge.judge(request)
+    is_up = True
+    for _ in range(2):
+        assert judge.judge(request).outcomes[0].unwrap().verdict == "yes"
 
 
 def test_an_answer_is_paid_for_once_and_one_without_form_is_asked_for_again(store: BlobStore) -> None:

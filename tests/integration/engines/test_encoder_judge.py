@@ -19,7 +19,7 @@ from transformers import (
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.judges import JudgeItem, Judgement, JudgeRequest
-from counterpose_core.errors import ModelFormatRefused, UnknownModel
+from counterpose_core.errors import ImageUndecodable, ModelFormatRefused, UnknownModel
 from counterpose_core.images.codecs import encode_raw
 from counterpose_core.suite import EncoderSuite
 from counterpose_services.scorer.encoder_judge import EncoderJudge
@@ -89,6 +89,25 @@ def test_a_source_vouches_for_no_edit_of_its_own(tmp_path: Path) -> None:
         "unsure",
         "the run has no other image of any other class to compare with",
     )
+
+
+@pytest.mark.floats
+def test_a_reference_that_cannot_be_read_is_left_out_and_counted(tmp_path: Path) -> None:
+    store, folder = BlobStore(str(tmp_path / "store")), dinov2(tmp_path / "net")
+    red, blue, broken = put(store, 250, 0), put(store, 250, 2), store.put(b"half a file")
+    edit = {"original": put(store, 200, 0), "edited": put(store, 245, 0)}
+    right = judged(folder, store, {"red": [red], "blue": [blue, broken]}, **edit)
+    told = "without 1 of 3 references, which cannot be read"
+    assert (right.verdict, right.detail) == ("yes", told)
+    whole = judged(folder, store, {"red": [red], "blue": [blue]}, **edit)
+    assert right.score == whole.score
+    wrong = judged(folder, store, {"red": [blue], "blue": [red, broken]}, **edit)
+    assert (wrong.verdict, wrong.detail) == ("no", f"nearer to 'blue', {told}")
+    gone = judged(folder, store, {"red": [red], "blue": [broken]}, **edit)
+    assert gone.verdict == "unsure"
+    # It is not the edit's fault, and a call that reads them judges it.
+    with pytest.raises(ImageUndecodable):
+        judged(folder, store, {"red": [broken], "blue": [blue]}, **edit)
 
 
 def test_a_folder_that_is_no_encoder_is_refused(tmp_path: Path) -> None:

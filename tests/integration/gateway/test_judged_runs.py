@@ -81,15 +81,18 @@ async def test_a_run_tells_what_its_judges_say_and_is_judged_again_without_them(
         assert votes == {1}
         assert (len(scorer.asked), dict(editor.calls)) == (asked, calls)
 
-        with pytest.raises(InvalidRequest, match="3 of the judges are to say yes, and only 2 of"):
+        with pytest.raises(InvalidRequest, match="3 of the judges are to say yes, and only 2 of") as refused:
             await run.summary(thresholds={"keep": 3, "without": "clip"})
+        assert refused.value.pointer == "/keep"
         with pytest.raises(InvalidRequest, match="less than or equal to 3"):
             await run.summary(thresholds={"keep": 4})
 
 
 async def test_a_judge_that_errs_too_often_is_named_where_the_report_asks_for_trust(tmp_path: Path) -> None:
     lies = Calibration.of([("yes", True)] * 60 + [("yes", False)] * 40, "ratings of two people")
-    suite = fake_suite().model_copy(update={"calibrations": {"judge": lies}})
+    own = fake_suite()
+    clip = Calibration.of([("yes", True)] * 40, "ratings of two people", own.scorer.gate)
+    suite = own.model_copy(update={"calibrations": {"clip": clip, "judge": lies}})
     async with fake_gateway(tmp_path, ports=panel, suite=suite) as gateway:
         await gateway.upload("demo", 3)
         client = AsyncClient(http=gateway.http)
@@ -100,7 +103,10 @@ async def test_a_judge_that_errs_too_often_is_named_where_the_report_asks_for_tr
         page = text_of(await run.report())
         assert "more than a tenth of the votes of judge are wrong" in page
         assert "look at the controls" in page
-        assert "against ratings of two people" in page
+        assert "against ratings of two people (intervals take edits as independent" in page
+        assert "not calibrated" not in page
+        by_others = text_of(await run.report(thresholds={"direction": 0.21}))
+        assert by_others.count("not calibrated at these thresholds") == 1
         alone = text_of(await run.report(thresholds={"without": "judge"}))
         assert "votes of judge are wrong" not in alone
         assert "no vote" in alone
@@ -113,12 +119,31 @@ async def test_a_rule_that_nothing_can_meet_and_a_judge_that_the_suite_lacks_sta
     async with fake_gateway(tmp_path, suite=suite) as gateway:
         await gateway.upload("demo", 3)
         body = {"dataset": "demo", "classifiers": ["steady"], "seed": 1}
-        for own, said in (
-            ({"judges": ["clip", "judge"], "thresholds": {"keep": 3}}, "only 2 of 'clip', 'judge' vote"),
-            ({"judges": ["clip", "nobody"]}, "/judges/1: must be 'clip', 'encoder' or 'judge'"),
-            ({"judges": ["clip", "encoder"]}, "the suite 'miniature' has no judge 'encoder'"),
+        for own, said, pointer in (
+            (
+                {"judges": ["clip", "judge"], "thresholds": {"keep": 3}},
+                "/thresholds/keep: 3 of the judges are to say yes, and only 2 of 'clip', 'judge' vote",
+                "/thresholds/keep",
+            ),
+            (
+                {"thresholds": {"without": "judge"}},
+                "/thresholds/without: the judge 'judge' is none of the run's",
+                "/thresholds/without",
+            ),
+            ({"thresholds": {"without": "clip"}}, "only 0 of 'clip' vote", "/thresholds/without"),
+            (
+                {"judges": ["clip", "nobody"]},
+                "/judges/1: must be 'clip', 'encoder' or 'judge'",
+                "/judges/1",
+            ),
+            (
+                {"judges": ["clip", "encoder"]},
+                "the suite 'miniature' has no judge 'encoder'",
+                "/judges",
+            ),
         ):
             answer = await gateway.http.post("/v1/stress-tests", json=body | own)
             assert answer.status_code == 422
-            assert said in json.dumps(answer.json())
+            assert said in answer.json()["detail"]
+            assert [each["pointer"] for each in answer.json()["errors"]] == [pointer]
         assert (await gateway.http.get("/v1/runs")).json()["runs"] == []

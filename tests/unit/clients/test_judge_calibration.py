@@ -12,11 +12,13 @@ import pytest
 from counterpose._cli.exit_code import ExitCode
 from counterpose_core.contract.judges import Calibration, Judgement, Verdict
 from counterpose_core.contract.runs import Item
+from counterpose_core.contract.stress_test_thresholds import GateThresholds
 from counterpose_core.errors import InvalidRequest
 from fakes.command import Play, run
-from fakes.sdk import Session, run_answer
+from fakes.sdk import Session, a_run, ok
 from unit.clients.test_audit import an_item, results
 
+GATE = GateThresholds(direction=0.25)
 NAMED = ("calibrate-judges", "run-1", "--against", "ratings")
 
 
@@ -25,6 +27,11 @@ def judged(ordinal: int, **verdicts: Verdict) -> Item:
     told = {name: Judgement(verdict=verdict) for name, verdict in verdicts.items()}
     assert item.result is not None
     return item.model_copy(update={"result": item.result.model_copy(update={"judgements": told})})
+
+
+def the_run() -> httpx.Response:
+    run = a_run("completed", 4).model_copy(update={"resolved_config": {"gate": GATE.model_dump()}})
+    return ok(run.model_dump_json())
 
 
 def answered() -> httpx.Response:
@@ -38,16 +45,28 @@ def answered() -> httpx.Response:
 
 COUNTS = {
     "clip": Calibration(
-        against="ratings", right_kept=1, wrong_kept=1, wrong_dropped=0, right_dropped=1, without_vote=0
+        against="ratings",
+        right_kept=1,
+        wrong_kept=1,
+        wrong_dropped=0,
+        right_dropped=1,
+        without_vote=0,
+        gate=GATE,
     ),
     "judge": Calibration(
-        against="ratings", right_kept=1, wrong_kept=0, wrong_dropped=1, right_dropped=0, without_vote=1
+        against="ratings",
+        right_kept=1,
+        wrong_kept=0,
+        wrong_dropped=1,
+        right_dropped=0,
+        without_vote=1,
+        right_without_vote=1,
     ),
 }
 
 
 def test_verdicts_are_counted_against_the_labels_of_their_items(kind: str) -> None:
-    session = Session(kind, run_answer("completed", 4), answered())
+    session = Session(kind, the_run(), answered())
     handle = session(lambda client: client.stress_tests.get("run-1"))
     labels = {"run-1.0": True, "run-1.1": False, "run-1.2": True}
     assert session(lambda _: handle.calibrate_judges(labels, against="ratings")) == COUNTS
@@ -62,7 +81,7 @@ def test_verdicts_are_counted_against_the_labels_of_their_items(kind: str) -> No
     ],
 )
 def test_labels_without_a_verdict_are_refused(kind: str, labels: dict[str, bool], said: str) -> None:
-    session = Session(kind, run_answer("completed", 4), answered())
+    session = Session(kind, the_run(), answered())
     handle = session(lambda client: client.stress_tests.get("run-1"))
     with pytest.raises(InvalidRequest, match=said):
         session(lambda _: handle.calibrate_judges(labels, against="ratings"))
@@ -71,12 +90,12 @@ def test_labels_without_a_verdict_are_refused(kind: str, labels: dict[str, bool]
 def test_the_command_writes_what_the_suite_s_file_takes(play: Play, tmp_path: Path) -> None:
     file = tmp_path / "labels.csv"
     file.write_text("item,right\nrun-1.0,yes\nrun-1.1,no\nrun-1.2,yes\n")
-    play(run_answer("completed", 4), answered())
+    play(the_run(), answered())
     shown = run(*NAMED, "--labels", str(file))
     assert shown.exit_code == 0
     told = tomllib.loads(shown.stdout)["calibrations"]
     assert {name: Calibration.model_validate(counts) for name, counts in told.items()} == COUNTS
-    play(run_answer("completed", 4), answered())
+    play(the_run(), answered())
     shown = run(*NAMED, "--labels", str(file), "--json")
     assert json.loads(shown.stdout)["judge"]["without_vote"] == 1
 

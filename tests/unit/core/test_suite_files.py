@@ -50,6 +50,33 @@ def test_a_file_on_a_base_is_a_suite_of_its_own_name(tmp_path: Path) -> None:
     assert load_suite(written(tmp_path, 'base = "miniature"\nname = "ours"')).name == "ours"
 
 
+@pytest.mark.parametrize(
+    ("section", "left"),
+    [
+        ('[judge]\nserver = "https://b.example/v1"\nmodel = "other"', ["clip", "encoder"]),
+        ('[encoder]\nmodel = "other"', ["clip", "judge"]),
+        ('[scorer]\nclip = "c"\nsentence = "s"\nmasked_lm = "m"', ["encoder", "judge"]),
+        (CAPTIONER, ["clip", "encoder", "judge"]),
+        (
+            '[calibrations.judge]\nagainst = "y"\nright_kept = 1\nwrong_kept = 1\nwrong_dropped = 1\n'
+            "right_dropped = 1",
+            ["judge"],
+        ),
+    ],
+)
+def test_another_model_has_no_calibration_of_its_base_s(
+    tmp_path: Path, section: str, left: list[str]
+) -> None:
+    counts = "against = 'x'\nright_kept = 9\nwrong_kept = 1\nwrong_dropped = 9\nright_dropped = 1\n"
+    base = (
+        'base = "miniature"\n[judge]\nserver = "https://a.example/v1"\nmodel = "m"\n[encoder]\nmodel = "e"\n'
+    )
+    base += "".join(f"[calibrations.{name}]\n{counts}" for name in ("clip", "encoder", "judge"))
+    written(tmp_path, base, "below.toml")
+    own = load_suite(written(tmp_path, f'base = "below.toml"\n{section}'))
+    assert sorted(own.calibrations) == left
+
+
 def test_a_base_is_a_name_or_a_file_beside_the_one_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "bases").mkdir()
     written(tmp_path, f'base = "lance"{CAPTIONER}', "bases/ours.toml")

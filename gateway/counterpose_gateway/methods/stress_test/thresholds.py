@@ -46,7 +46,7 @@ class JudgingAgain:
 
     def __init__(self, config: StressTestConfig, thresholds: Thresholds) -> None:
         self._config = config
-        self._gate = thresholds.of_gate(config.gate)
+        self.gate = thresholds.of_gate(config.gate)
         self._text = thresholds.of_text(config.text)
         self._keep, self._without = thresholds.keep, thresholds.without
         self.rule = rule_again(config.request, thresholds)
@@ -75,7 +75,7 @@ class JudgingAgain:
         judged = np.array(self._judged, dtype=np.intp).reshape(-1, 2)
         estimator = LanceEstimator(self._config.request.seed)
         return JudgedAgain(
-            gate=self._gate,
+            gate=self.gate,
             text=self._text,
             own_gate=self._config.gate,
             own_text=self._config.text,
@@ -93,7 +93,7 @@ class JudgingAgain:
 
     def _judge(self, item: Item) -> Item | LeftOut:
         words = self._judge_words(item) if item.kind == "edit" and self._text != self._config.text else None
-        same = self._gate == self._config.gate and self.rule == self._config.request.rule
+        same = self.gate == self._config.gate and self.rule == self._config.request.rule
         if words is not None or item.result is None or same:
             return words or item
         found = self._judge_image(item, item.result)
@@ -157,14 +157,14 @@ class JudgingAgain:
         sweep: list[tuple[float, Scores]] = [(each.strength, each) for each in result.sweep]
         if not sweep:
             sweep = [(result.strength, result.scores)]
-        choice = choose(sweep, self._gate, self._config.request.selection, criteria)
+        choice = choose(sweep, self.gate, self._config.request.selection, criteria)
         is_same = sweep[choice.index][0] == result.strength
         if choice.failed is not None and len(sweep) < len(preset.sweep):
             # The next value of the sweep would be tried.
             return "not-made"
         if preset.previews:
             # Only the chosen one's image was decoded in full, and judged by that.
-            failed = gate(result.scores, self._gate, criteria)
+            failed = gate(result.scores, self.gate, criteria)
             return Choice(choice.index, failed) if is_same else "not-made"
         # Judges saw the chosen image alone.
         drops = choice.failed is not None and not result.judgements
@@ -173,9 +173,9 @@ class JudgingAgain:
     def _judge_alone(self, item: Item, result: ItemResult) -> Choice | LeftOut:
         """Judge an edit of an older run, which recorded the scores of the chosen value alone."""
         assert result.scores is not None
-        own, new = self._config.gate.model_dump(), self._gate.model_dump()
+        own, new = self._config.gate.model_dump(), self.gate.model_dump()
         stricter = all(new[name] >= own[name] for name in own)
-        passes = gate(result.scores, self._gate, CRITERIA[item.kind]) is None
+        passes = gate(result.scores, self.gate, CRITERIA[item.kind]) is None
         # What is best among those that pass is best among fewer of them.
         return Choice(0, None) if item.state == "done" and stricter and passes else "not-scored"
 
@@ -193,7 +193,7 @@ def summarize_again(run: Run, items: Iterable[Item], thresholds: Thresholds) -> 
             "judge that run again, or ask for this one without thresholds"
         )
     judging = JudgingAgain(config, thresholds)
-    summary = summarize(run, judging.items(items), judging.rule)
+    summary = summarize(run, judging.items(items), judging.rule, judging.gate)
     return summary.model_copy(update={"judged_again": judging.told()})
 
 

@@ -12,12 +12,13 @@ import numpy as np
 
 from counterpose_core.contract.editor_backends import CAPABILITIES
 from counterpose_core.contract.editor_presets import UNTAGGED
-from counterpose_core.contract.judges import VERDICTS, JudgeName
+from counterpose_core.contract.judges import VERDICTS
 from counterpose_core.contract.preservation import FAULTS
 from counterpose_core.contract.suite_fit import MEASURES
 from counterpose_core.statistics.coded import Ints
 from counterpose_core.stress_test.failure_modes import Answer, KeptEdit, modes_of
 from counterpose_core.stress_test.insights import phrase
+from counterpose_core.types import JudgeName
 from counterpose_gateway.methods.stress_test.screen.features import CLIP, LANGUAGE_MODEL
 from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.summaries.columns import NONE, Codes, GrowingAnswers, Part

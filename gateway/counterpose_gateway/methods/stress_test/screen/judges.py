@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from counterpose_core.contract.base import Outcome
+from counterpose_core.contract.field_errors import FieldFault
 from counterpose_core.contract.judges import (
     MOST_OF_CLASS,
     MOST_REFERENCES,
@@ -134,8 +135,8 @@ def rule_again(request: StressTestCreate, thresholds: Thresholds) -> Rule:
             own.keep if thresholds.keep is None else thresholds.keep,
             own.without if thresholds.without is None else thresholds.without,
         )
-    except ValueError as error:
-        raise InvalidRequest(str(error), pointer="/keep") from error
+    except FieldFault as error:
+        raise InvalidRequest(str(error), pointer=f"/{error.location[-1]}") from error
 
 
 def _said(judgements: Mapping[str, Judgement]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from counterpose_core.contract.judges import VERDICTS, Disagreement, JudgeRow, JudgesSummary, Rule
+from counterpose_core.contract.stress_test_thresholds import GateThresholds
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.statistics.coded import Flags, Ints
 from counterpose_core.stress_test.judges import calibration_figures
@@ -20,7 +21,11 @@ YES, NO = VERDICTS.index("yes"), VERDICTS.index("no")
 
 
 def summarize_judges(
-    columns: ItemColumns, config: StressTestConfig, estimator: LanceEstimator, rule: Rule | None = None
+    columns: ItemColumns,
+    config: StressTestConfig,
+    estimator: LanceEstimator,
+    rule: Rule | None = None,
+    gate: GateThresholds | None = None,
 ) -> JudgesSummary | None:
     """Count the verdicts on the screen's edits and interventions; None where CLIP alone judged."""
     used = rule or config.request.rule
@@ -34,7 +39,9 @@ def summarize_judges(
     return JudgesSummary(
         rule=str(used),
         rows={
-            name: _row(name, verdicts, units, config, estimator, votes=name in used.voters)
+            name: _row(name, verdicts, units, estimator, votes=name in used.voters).model_copy(
+                update=_calibrated(name, config, gate or config.gate)
+            )
             for name, verdicts in said.items()
         },
         judged=len(at),
@@ -56,22 +63,20 @@ def _any(said: dict[str, Ints], verdict: int) -> Flags:
     return np.asarray(np.any([verdicts == verdict for verdicts in said.values()], axis=0))
 
 
-def _row(
-    name: str,
-    verdicts: Ints,
-    units: Ints,
-    config: StressTestConfig,
-    estimator: LanceEstimator,
-    *,
-    votes: bool,
-) -> JudgeRow:
+def _row(name: str, verdicts: Ints, units: Ints, estimator: LanceEstimator, *, votes: bool) -> JudgeRow:
     voted = (verdicts == YES) | (verdicts == NO)
     counts = {verdict: total(verdicts == at) for at, verdict in enumerate(VERDICTS)}
     yes: Estimate = estimator.share_of(f"judges/{name}", units[voted], verdicts[voted] == YES)
-    known = config.calibrations.get(name)
     return JudgeRow(
-        votes=votes,
-        verdicts={verdict: number for verdict, number in counts.items() if number},
-        yes=yes,
-        calibration=None if known is None else calibration_figures(known),
+        votes=votes, verdicts={verdict: number for verdict, number in counts.items() if number}, yes=yes
     )
+
+
+def _calibrated(name: str, config: StressTestConfig, gate: GateThresholds) -> dict[str, object]:
+    """What a row says of a judge's calibration; that of CLIP holds for the thresholds that it was made by."""
+    known = config.calibrations.get(name)
+    if known is None:
+        return {}
+    if name == "clip" and known.gate != gate:
+        return {"at_other_thresholds": True}
+    return {"calibration": calibration_figures(known)}

@@ -15,6 +15,7 @@ from counterpose_core.contract.groups import GroupingSummary
 from counterpose_core.contract.judges import Rule
 from counterpose_core.contract.regions import OF_MASKS
 from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.stress_test_thresholds import GateThresholds
 from counterpose_core.contract.stress_tests import (
     EditTypeSummary,
     StressTestConfig,
@@ -66,10 +67,15 @@ A new statistic is a module that computes it, its template, its line here, and i
 """
 
 
-def summarize(run: Run, items: ItemColumns | Iterable[Item], rule: Rule | None = None) -> StressTestSummary:
+def summarize(
+    run: Run,
+    items: ItemColumns | Iterable[Item],
+    rule: Rule | None = None,
+    gate: GateThresholds | None = None,
+) -> StressTestSummary:
     """Sum up a run from the columns of its items, or from the items, as far as they are done.
 
-    ``rule``: that by which judges kept the items, if not the run's own.
+    ``rule``, ``gate``: those by which judges and CLIP kept the items, if not the run's own.
 
     What follows the screen was chosen by its outcomes, so it enters the findings and the accounts alone.
     """
@@ -126,7 +132,7 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item], rule: Rule | None =
         unanswered=count_unanswered(columns),
         suite_fit=_suite_fit(columns, config, estimator),
         unrepeated_seeds=int(columns.unrepeated[columns.screened & columns.done].sum()),
-        judges=summarize_judges(columns, config, estimator, rule),
+        judges=summarize_judges(columns, config, estimator, rule, gate),
         **{name: compute(columns, estimator) for name, compute in SECTIONS.items()},
     )
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.judges import (
     AskedJudge,
     Calibration,
     JudgeItem,
     Judgement,
-    JudgeName,
     JudgeRequest,
     JudgeResponse,
     Rule,
@@ -20,10 +20,11 @@ from counterpose_core.contract.judges import (
 )
 from counterpose_core.contract.runs import Item
 from counterpose_core.contract.scorer import EditScores, ScoreItem
-from counterpose_core.contract.stress_test_thresholds import Thresholds
-from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.contract.stress_test_thresholds import GateThresholds, Thresholds
+from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from counterpose_core.errors import BackendUnavailable, InvalidRequest, UnknownModel
 from counterpose_core.stress_test.judges import calibration_figures
+from counterpose_core.types import JudgeName
 from counterpose_gateway.methods.stress_test.columns import columns_of
 from counterpose_gateway.methods.stress_test.screen.judges import (
     DROPPED,
@@ -31,6 +32,7 @@ from counterpose_gateway.methods.stress_test.screen.judges import (
     calibrations_of,
     references_of,
     require_judges,
+    rule_again,
 )
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.judges import summarize_judges
@@ -301,7 +303,32 @@ async def test_the_summary_lists_where_judges_disagree_and_how_far_each_can_be_b
     assert (shadowed.unreliable, shadowed.rows["judge"].votes) == ([], False)
     said = "\n".join(found.lines)
     assert "not calibrated" in said.split("judge:")[0]
-    assert "against ratings; more than a tenth of its votes are wrong: do not believe it" in said
+    independent = "against ratings (intervals take edits as independent, also those of one source)"
+    assert f"{independent}; more than a tenth of its votes are wrong: do not believe it" in said
+
+
+async def test_clip_is_calibrated_at_the_thresholds_of_its_calibration_alone() -> None:
+    world = FakeWorld()
+    config, items, _ = await judged_run(Panel(world, {"judge": "yes"}), world, judges=["clip", "judge"])
+    counts = [("yes", True)] * 9 + [("no", False)] * 9
+
+    def belief(made_by: GateThresholds | None, again: GateThresholds | None = None) -> tuple[str, str]:
+        known = {
+            "clip": Calibration.of(counts, "ratings", made_by),
+            "judge": Calibration.of(counts, "ratings"),
+        }
+        used = config.model_copy(update={"calibrations": known})
+        found = summarize_judges(columns_of(items), used, LanceEstimator(3), gate=again)
+        assert found is not None
+        assert found.rows["judge"].belief.startswith("precision 1.000")
+        return found.rows["clip"].belief, found.lines[1]
+
+    other = config.gate.model_copy(update={"direction": 0.3})
+    assert belief(config.gate)[0].startswith("precision 1.000")
+    assert belief(other, other)[0].startswith("precision 1.000")
+    for row, line in (belief(other), belief(config.gate, other), belief(None)):
+        assert row == "not calibrated at these thresholds"
+        assert line.endswith("; not calibrated at these thresholds.")
 
 
 async def test_a_run_is_judged_again_by_another_rule_without_an_image_or_a_judge() -> None:
@@ -339,6 +366,20 @@ async def test_a_run_is_judged_again_by_another_rule_without_an_image_or_a_judge
         JudgingAgain(config, Thresholds(keep=3, without="judge"))
 
 
+@pytest.mark.parametrize(
+    ("chosen", "pointer"),
+    [(Thresholds(keep=3), "/keep"), (Thresholds(without="encoder"), "/without")],
+)
+def test_a_choice_that_does_not_fit_a_run_is_pointed_at(chosen: Thresholds, pointer: str) -> None:
+    request = stress_test_request(judges=["clip", "judge"])
+    with pytest.raises(InvalidRequest) as refused:
+        rule_again(request, chosen)
+    assert refused.value.pointer == pointer
+    wrong = request.model_dump() | {"thresholds": chosen.given()}
+    with pytest.raises(InvalidRequest, match=f"^thresholds.{pointer[1:]}: "):
+        checked(StressTestCreate, wrong)
+
+
 async def test_edits_that_all_call_wrong_are_no_disagreement() -> None:
     world = FakeWorld()
     scorer = Panel(world, {"encoder": "no", "judge": "no"}, strict=True)
@@ -372,7 +413,7 @@ async def test_other_thresholds_of_clip_change_its_vote_alone() -> None:
 
 def test_a_calibration_counts_votes_and_sees_a_judge_that_lies_a_fifth_of_the_time() -> None:
     judged = [("yes", True)] * 80 + [("no", True)] * 20 + [("yes", False)] * 20 + [("no", False)] * 80
-    figures = calibration_figures(Calibration.of([*judged, ("late", True)], "ratings"))
+    figures = calibration_figures(Calibration.of([*judged, ("late", False)], "ratings"))
     assert (figures.precision.estimate, figures.recall.estimate) == (0.8, 0.8)
     assert (figures.errors.estimate, figures.errors.n, figures.without_vote) == (0.2, 200, 1)
     assert figures.unreliable
@@ -381,6 +422,18 @@ def test_a_calibration_counts_votes_and_sees_a_judge_that_lies_a_fifth_of_the_ti
     nothing = calibration_figures(Calibration.of([], "ratings"))
     assert nothing.precision.estimate is None
     assert not nothing.unreliable
+
+
+def test_a_right_edit_that_a_judge_has_no_vote_on_is_not_recalled() -> None:
+    judged = [("yes", True)] * 10 + [("refused", True)] * 40 + [("late", False)] * 5 + [("no", False)] * 20
+    counts = Calibration.of(judged, "ratings")
+    assert (counts.without_vote, counts.right_without_vote) == (45, 40)
+    figures = calibration_figures(counts)
+    assert (figures.recall.estimate, figures.recall.n, figures.errors.n) == (0.2, 50, 30)
+    assert "recall 0.200" in str(figures)
+    assert "without a vote 45" in str(figures)
+    with pytest.raises(ValueError, match="right_without_vote is a part of without_vote, and is larger"):
+        Calibration.model_validate(counts.model_dump() | {"without_vote": 39})
 
 
 def test_a_run_records_how_far_its_own_judges_can_be_believed() -> None:
