@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import httpx
 import pytest
 
 from counterpose_core.contract import captioner, editor, judges, perturber, scorer
 from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.spending import SPENT_HEADER, Spent
-from counterpose_core.errors import BackendUnavailable, BudgetSpent, DeadlineExceeded
+from counterpose_core.errors import BackendUnavailable, BadBackendOutput, BudgetSpent, DeadlineExceeded
 from counterpose_core.suite import JudgeSuite, Suite
 from counterpose_gateway.services.accounts import Accounted
 from counterpose_gateway.services.calls import RUN
@@ -103,6 +105,23 @@ async def test_a_header_that_cannot_be_read_leaves_what_was_reserved(told: str) 
     handle, _ = answering(httpx.Response(200, json=GOOD, headers={SPENT_HEADER: told}))
     await services_over(handle, book := Book()).captioner.caption(ASKED)
     assert len(book.lines) == 1
+
+
+@pytest.mark.parametrize("status", [401, 404, 429, 503])
+async def test_what_never_reached_the_service_costs_nothing(status: int) -> None:
+    handle, _ = answering(httpx.Response(status, text="no such path"), httpx.Response(200, json=GOOD))
+    with suppress(BadBackendOutput):
+        await services_over(handle, book := Book()).captioner.caption(ASKED)
+    assert book.lines[1] == ("run-1 call 1", Spent())
+
+
+@pytest.mark.parametrize(
+    "answer", [httpx.Response(500, text="died"), refusal(BackendUnavailable("its server is down"))]
+)
+async def test_a_failure_inside_the_service_leaves_what_was_reserved(answer: httpx.Response) -> None:
+    handle, _ = answering(answer, httpx.Response(200, json=GOOD, headers=TOLD))
+    await services_over(handle, book := Book()).captioner.caption(ASKED)
+    assert [name for name, _ in book.lines] == ["run-1 captioner", "run-1 captioner", "run-1 call 2"]
 
 
 async def test_a_service_that_cannot_be_reached_in_time_costs_nothing() -> None:
