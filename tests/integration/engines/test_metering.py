@@ -61,6 +61,7 @@ def of_json(**answer: object) -> Reply:
         # What is no count is not believed, and what is not said counts as the most that was asked for.
         ({"prompt_tokens": "812", "completion_tokens": -1}, (0, 60)),
         ({"prompt_tokens": True}, (0, 60)),
+        ({"prompt_tokens": 10**30, "completion_tokens": 7 * 10**18}, (0, 60)),
         (None, (0, 60)),
         ("none", (0, 60)),
     ],

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.runs import RunResume
-from counterpose_core.contract.spending import LargerLimits, Price, Spent
+from counterpose_core.contract.spending import MOST_COUNTED, LargerLimits, Price, Spent
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BudgetSpent, InvalidRequest
 from counterpose_gateway.ledger import Ledger
@@ -347,6 +347,20 @@ def test_a_call_is_settled_once_at_what_it_cost(ledger: Ledger) -> None:
     assert told is not None
     assert told.services == {"editor": Spent(calls=3, images=3, input_tokens=7)}
     assert (told.unanswered.images, told.usd) == (2, 0.75)
+
+
+def test_a_sum_that_no_column_holds_ends_at_the_most_that_is_counted(ledger: Ledger) -> None:
+    run = limited(ledger, Allotment(images=10))
+    for call in ("a" * 32, "b" * 32):
+        assert ledger.spending.reserve(run, call, "captioner", Spent(calls=1)) is None
+        ledger.spending.settle(run, call, Spent(calls=1, input_tokens=MOST_COUNTED - 1))
+    with ledger._session.writing() as connection:
+        # What a ledger of before may hold.
+        connection.execute(update(schema.spending).values(output_tokens=2**62 + 2**61))
+    told = ledger.spending.of(run)
+    assert told is not None
+    assert told.total == Spent(calls=2, input_tokens=MOST_COUNTED, output_tokens=MOST_COUNTED)
+    assert ledger.spending.reserve(run, "c" * 32, "editor", ONE) is None
 
 
 def test_a_run_at_its_budget_ends_when_what_is_worked_on_is_recorded(ledger: Ledger) -> None:

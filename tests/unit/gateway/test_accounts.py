@@ -100,7 +100,7 @@ async def test_each_try_has_its_own_account() -> None:
     assert len(book.lines) - len(settled) == 5
 
 
-@pytest.mark.parametrize("told", ["", "2", '{"calls": -1}', "<html>"])
+@pytest.mark.parametrize("told", ["", "2", '{"calls": -1}', '{"input_tokens": 1' + 30 * "0" + "}", "<html>"])
 async def test_a_header_that_cannot_be_read_leaves_what_was_reserved(told: str) -> None:
     handle, _ = answering(httpx.Response(200, json=GOOD, headers={SPENT_HEADER: told}))
     await services_over(handle, book := Book()).captioner.caption(ASKED)

@@ -96,7 +96,7 @@ def _account(connection: Connection, run_id: str) -> tuple[dict[str, Spent], Spe
     """Return what each service has spent, and how much of it calls without an answer may have."""
     spent, unanswered = dict[str, Spent](), list[Spent]()
     for row in connection.execute(_OF_RUN.order_by(_rows.service, _rows.call), {"run": run_id}).mappings():
-        one = Spent.model_validate(dict(row))
+        one = Spent.counted(dict(row))
         spent[row["service"]] = spent.get(row["service"], Spent()) + one
         if row["call"] != row["service"]:
             unanswered.append(one)
