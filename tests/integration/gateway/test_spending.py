@@ -349,6 +349,39 @@ def test_a_call_is_settled_once_at_what_it_cost(ledger: Ledger) -> None:
     assert (told.unanswered.images, told.usd) == (2, 0.75)
 
 
+@pytest.mark.parametrize("cost", [300, 95_000])
+async def test_a_call_waits_for_others_that_hold_its_room_before_the_run_stops(
+    ledger: Ledger, cost: int
+) -> None:
+    most = Spent(calls=1, output_tokens=60_000)
+    prices = {"perturber": Price(usd_per_million_output_tokens=10.0)}
+    run, accounts = limited(ledger, Allotment(usd=1.0, prices=prices)), LedgerAccounts(ledger)
+    first = await accounts.reserve(run, "perturber", most)
+    second = asyncio.create_task(accounts.reserve(run, "perturber", most))
+    await asyncio.wait([second], timeout=0.3)
+    assert not second.done()
+    told = ledger.spending.of(run)
+    assert told is not None
+    assert told.stopped is None
+    await accounts.settle(run, first, Spent(calls=1, output_tokens=cost))
+    if cost == 300:
+        assert await second
+        return
+    with pytest.raises(BudgetSpent, match=r"\$0\.95 are spent or reserved, and the next"):
+        await second
+
+
+async def test_a_reservation_of_one_that_was_killed_is_not_waited_for_for_good(ledger: Ledger) -> None:
+    run, accounts = limited(ledger, Allotment(images=1)), LedgerAccounts(ledger, patience_s=0.2)
+    await accounts.reserve(run, "editor", ONE)
+    for _ in range(2):
+        with pytest.raises(BudgetSpent, match="1 were asked for or are reserved"):
+            await accounts.reserve(run, "editor", ONE)
+    told = ledger.spending.of(run)
+    assert told is not None
+    assert told.stopped is not None
+
+
 def test_a_sum_that_no_column_holds_ends_at_the_most_that_is_counted(ledger: Ledger) -> None:
     run = limited(ledger, Allotment(images=10))
     for call in ("a" * 32, "b" * 32):
