@@ -201,6 +201,18 @@ async def test_what_was_reserved_and_never_settled_counts_in_full(served: Served
     assert len(server.asked) <= told["services"]["editor"]["images"] <= 200
 
 
+async def test_a_summary_that_was_read_tells_what_is_settled_later(served: Served) -> None:
+    gateway, _ = served
+    run = await start(gateway, spending={"images": 50})
+    spending, own = gateway.ledger.spending, run.rpartition("/")[-1]
+    spending.reserve(own, "a" * 32, "editor", Spent(calls=8, images=8))
+    await gateway.http.post(f"{run}/cancel")
+    assert (await read(gateway, f"{run}/summary"))["spending"]["unanswered"]["images"] == 8
+    spending.settle(own, "a" * 32, Spent(calls=2, images=2))
+    told = (await read(gateway, f"{run}/summary"))["spending"]
+    assert (told["services"]["editor"]["images"], told["unanswered"]["images"]) == (2, 0)
+
+
 async def test_what_a_server_refuses_costs_nothing(tmp_path: Path) -> None:
     def refuse(*_: object) -> Reply:
         return refusal(400, "moderation_blocked", "Rejected.")
