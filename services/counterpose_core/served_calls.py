@@ -12,6 +12,7 @@ from counterpose_core.contract.judges import JudgeRequest
 from counterpose_core.contract.perturber import LikelihoodsRequest, PerturbRequest
 from counterpose_core.contract.spending import Spent
 from counterpose_core.suite import Suite
+from counterpose_core.text.caption_diff import difference
 
 DRAWING_ROUNDS = 3
 """Rounds in which the perturber asks for edits; a caption that yields none in three yields none later."""
@@ -48,8 +49,8 @@ def most_of_call(suite: Suite, service: str, body: BaseModel) -> Spent | None:
         return None
     match body:
         case EditRequest():
-            # An image that is to stay as it is is drawn twice.
-            images = sum(1 + (item.caption == item.edited_caption) for item in body.items)
+            # An image that is to stay as it is is drawn twice, whatever the captions' case and punctuation.
+            images = sum(1 + difference(item.caption, item.edited_caption).is_empty for item in body.items)
             return Spent(calls=images, images=images)
         case GenerateRequest():
             return Spent(calls=len(body.items), images=len(body.items))

@@ -261,11 +261,11 @@ async def test_a_dry_run_names_calls_and_money_and_the_price_that_is_missing(ser
     gateway, _ = served
     asked = SMALL | {"spending": {"prices": PRICES | {"other": {"usd_per_call": 1.0}}}}
     told = await read_estimate(gateway, asked)
-    # Of 16 sources: the control twice, the placebo and three edits.
+    # Of 16 sources: the control twice, the placebo, which may have the caption's words, too, and three edits.
     assert told["services"] == {
-        "editor": {"calls": 96, "images": 96, "input_tokens": 0, "output_tokens": 0},
+        "editor": {"calls": 112, "images": 112, "input_tokens": 0, "output_tokens": 0},
     }  # fmt: skip
-    assert told["usd"] == pytest.approx(96 * 0.02)
+    assert told["usd"] == pytest.approx(112 * 0.02)
     assert (told["unpriced"], told["unused_prices"]) == ([], ["other"])
     none = await read_estimate(gateway, SMALL | {"spending": {"prices": {"other": {"usd_per_call": 1.0}}}})
     assert [name.partition(" at ")[0] for name in none["unpriced"]] == ["editor-1"]

@@ -171,6 +171,7 @@ PERTURBED = perturber.PerturbRequest(
     ("service", "body", "most"),
     [
         ("editor", edits("a red sled", "a sled"), Spent(calls=3, images=3)),
+        ("editor", edits("a red sled", "A sled."), Spent(calls=3, images=3)),
         (
             "editor",
             editor.GenerateRequest(items=[editor.GenerateItem(prompt="a sled", seed=0)]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from counterpose_core.contract.spending import SpendingEstimate, SpendingLimits, Spent, usd_of
 from counterpose_core.served_calls import called_models, captions, judgements, suite_of_request, variations
-from counterpose_core.stress_test.item_counts import edits_per_source
+from counterpose_core.stress_test.item_counts import CONTROLS, edits_per_source
 from counterpose_core.suite import Suite
 from counterpose_gateway.methods.stress_test.prepared import Prepared
 from counterpose_gateway.methods.stress_test.screen.proposals import MOST_VARIANTS, PLACEBO_VARIANTS
@@ -34,8 +34,8 @@ def most_spent(prepared: Prepared, suite: Suite) -> SpendingEstimate | None:
             confirmed
         )
     if "editor" in called:
-        # The control is drawn twice.
-        images = screened * (items + 1) + confirmed
+        # A control is drawn twice, and so is a placebo whose words are those of the caption.
+        images = screened * (items + (len(CONTROLS) if items else 0)) + 2 * confirmed
         spent["editor"] = Spent(calls=images, images=images)
     if "scorer" in called:
         # A confirmed change is judged beside its placebo.
