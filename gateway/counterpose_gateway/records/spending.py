@@ -69,7 +69,7 @@ class Allotment(BaseModel, frozen=True):
         """
         found, called = cls.of(limits, suite), called_models(suite)
         if limits.usd is not None and not called:
-            raise _bounds_nothing("usd", suite, "no service calls a server")
+            raise _bounds_nothing("usd", suite, "no service that the run asks calls a server")
         if limits.images is not None and "editor" not in called:
             raise _bounds_nothing("images", suite, "the editor, if there is one, makes images by itself")
         if limits.usd is not None and found.unpriced:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
 from counterpose_core.contract import captioner, editor, judges, perturber, scorer
 from counterpose_core.contract.images_api import ImagesApiPreset
-from counterpose_core.contract.spending import SPENT_HEADER, Spent
-from counterpose_core.errors import BackendUnavailable, BadBackendOutput, BudgetSpent, DeadlineExceeded
+from counterpose_core.contract.spending import SPENT_HEADER, Price, SpendingLimits, Spent
+from counterpose_core.errors import (
+    BackendUnavailable,
+    BadBackendOutput,
+    BudgetSpent,
+    DeadlineExceeded,
+    InvalidRequest,
+)
+from counterpose_core.served_calls import called_models, suite_of_request
 from counterpose_core.suite import JudgeSuite, Suite
+from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
+from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
+from counterpose_gateway.records.spending import Allotment
 from counterpose_gateway.services.accounts import Accounted
 from counterpose_gateway.services.calls import RUN
 from counterpose_gateway.services.clients import services_of
@@ -201,3 +212,22 @@ def test_the_compact_prompt_draws_one_edit_at_a_time() -> None:
     compact = suite.perturber.model_copy(update={"prompt": "compact"})
     suite = suite.model_copy(update={"perturber_part": compact})
     assert Accounted(Book(), suite).most_of("perturber", PERTURBED) == Spent(calls=24, output_tokens=9600)
+
+
+def test_a_budget_is_of_what_the_method_asks() -> None:
+    suite, needs = calling_suite(), SHIFT_BENCHMARK.needs
+    model, _ = called_models(suite)["editor"]
+    within = SpendingLimits(usd=5.0, prices={model: Price(usd_per_image=1.0)})
+    found = Allotment.required(within, suite_of_request(None, suite, needs))
+    assert (list(found.prices), found.unpriced) == (["editor"], [])
+    own_editor = suite.model_copy(update={"editor_part": suite.editor.model_copy(update={"server": None})})
+    with pytest.raises(InvalidRequest, match="no service that the run asks calls a server"):
+        Allotment.required(within, suite_of_request(None, own_editor, needs))
+
+
+@pytest.mark.parametrize(
+    ("vary", "called"), [(0.0, {"captioner", "editor"}), (0.5, {"captioner", "perturber", "editor"})]
+)
+def test_a_hunt_asks_the_perturber_only_to_vary_captions(vary: float, called: set[str]) -> None:
+    asked = suite_of_request(SimpleNamespace(vary=vary), calling_suite(), BUG_HUNT.needs)
+    assert called_models(asked).keys() == called
