@@ -101,7 +101,8 @@ async def test_a_run_stops_at_its_budget_keeps_what_it_has_and_goes_on_with_a_la
         "calls": 20, "images": 20, "input_tokens": 800, "output_tokens": 5440,
     }  # fmt: skip
     assert spending["usd"] == pytest.approx(20 * OF_AN_IMAGE)
-    assert spending["stopped"] == "stopped at its budget of 20 images; 12 of 16 source images are not tested"
+    left = "13 of 16 source images are not tested in full"
+    assert spending["stopped"] == f"stopped at its budget of 20 images; {left}"
     assert summary["counts"]["done"] == 16
     report = text_of((await gateway.http.get(f"{run}/report")).text)
     assert f"The run {spending['stopped']}." in report
@@ -146,6 +147,9 @@ async def test_a_budget_that_ends_inside_a_source_keeps_its_items_that_are_done(
         groups[item["item_group"]] += 1
     assert min(groups.values()) < max(groups.values())
     assert {item["code"] for item in items if item["state"] == "failed"} == {"budget-spent"}
+    missing = {item["item_group"] for item in items if item["state"] != "done"}
+    told = (await read(gateway, f"{run}/summary"))["spending"]["stopped"]
+    assert told.endswith(f"; {len(missing)} of 16 source images are not tested in full")
     assert (await gateway.http.get(f"{run}/report")).status_code == 200
 
 

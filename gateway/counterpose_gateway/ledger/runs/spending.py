@@ -119,10 +119,10 @@ def _added(some: Mapping[str, Spent], more: Mapping[str, Spent]) -> dict[str, Sp
 
 
 def _left(connection: Connection, run_id: str, kind: str) -> str:
-    """Say of how many source images, or else of how many items, nothing came."""
+    """Say of how many source images, or else of how many items, something is missing."""
     what = _items.source_image if kind == "stress-test" else _items.id
     of_run = select(func.count(what.distinct())).where(_items.run_id == run_id)
     every = connection.execute(of_run).scalar_one()
-    tested = connection.execute(of_run.where(_items.state.in_(("done", "filtered")))).scalar_one()
-    noun = "source images are not tested" if kind == "stress-test" else "items are not done"
-    return f"{every - tested:,} of {every:,} {noun}"
+    missing = connection.execute(of_run.where(_items.state.not_in(("done", "filtered")))).scalar_one()
+    noun = "source images are not tested in full" if kind == "stress-test" else "items are not done"
+    return f"{missing:,} of {every:,} {noun}"
