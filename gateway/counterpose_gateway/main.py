@@ -262,7 +262,7 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
     run_id, sharing = (None, 1) if news is None else (news.run_id, news.workers)
     suite = load_suite(settings.suite, settings)
     tracing = tracing_to(settings.otlp_endpoint, "counterpose-worker")
-    accounted = Accounted(LedgerAccounts(ledger), suite)
+    accounted = Accounted(LedgerAccounts(ledger, settings.call_seconds), suite)
     async with calling_services(settings, tracing, accounted=accounted) as caller:
         worker = Worker(
             f"{socket.gethostname()}:{os.getpid()}",

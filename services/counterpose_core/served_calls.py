@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
@@ -14,6 +15,7 @@ from counterpose_core.contract.judges import JudgeRequest
 from counterpose_core.contract.perturber import LikelihoodsRequest, PerturbRequest
 from counterpose_core.contract.spending import Spent
 from counterpose_core.suite import Suite
+from counterpose_core.text.caption_diff import difference
 
 DRAWING_ROUNDS = 3
 """Rounds in which the perturber asks for edits; a caption that yields none in three yields none later."""
@@ -36,9 +38,19 @@ def called_models(suite: Suite) -> dict[str, tuple[str, str]]:
     }
 
 
-def suite_of_request(request: object, suite: Suite) -> Suite:
-    """Return the suite without its judge, unless the request asks it: nobody pays for it otherwise."""
-    return suite if "judge" in getattr(request, "judges", ()) else suite.model_copy(update={"judge": None})
+def suite_of_request(request: object, suite: Suite, needs: Container[str] | None = None) -> Suite:
+    """Return the suite without what the request does not ask: nobody pays for it.
+
+    That is its judge, unless the request names it, and whatever is not in the method's ``needs``, if they are
+    given; a perturber varies captions for a hunt that asks for that.
+    """
+    asked = suite if "judge" in getattr(request, "judges", ()) else suite.model_copy(update={"judge": None})
+    if needs is None:
+        return asked
+    left_out = [name for name in ("captioner", "perturber", "editor") if name not in needs]
+    if getattr(request, "vary", 0.0) and "perturber" in left_out:
+        left_out.remove("perturber")
+    return asked.model_copy(update={f"{name}_part": None for name in left_out})
 
 
 def most_of_call(suite: Suite, service: str, body: BaseModel) -> Spent | None:
@@ -50,8 +62,9 @@ def most_of_call(suite: Suite, service: str, body: BaseModel) -> Spent | None:
         return None
     match body:
         case EditRequest():
-            # An image that is to stay as it is is drawn twice, and one of a call again by its seed.
-            controls = sum(item.caption == item.edited_caption for item in body.items)
+            # An image that is to stay as it is is drawn twice, whatever the captions' case and punctuation, and
+            # one of a call again by its seed.
+            controls = sum(difference(item.caption, item.edited_caption).is_empty for item in body.items)
             images = len(body.items) + controls + (controls > 0 and checks_seed(body.preset))
             return Spent(calls=images, images=images)
         case GenerateRequest():

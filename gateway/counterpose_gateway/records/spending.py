@@ -22,6 +22,10 @@ from counterpose_core.served_calls import called_models
 from counterpose_core.suite import Suite
 
 
+class RoomHeldError(Exception):
+    """Calls under way hold the room that another call needs, and may give it back."""
+
+
 class Allotment(BaseModel, frozen=True):
     """The budget of a run, and the prices of its services; ``stopped``: it was reached.
 
@@ -65,7 +69,7 @@ class Allotment(BaseModel, frozen=True):
         """
         found, called = cls.of(limits, suite), called_models(suite)
         if limits.usd is not None and not called:
-            raise _bounds_nothing("usd", suite, "no service calls a server")
+            raise _bounds_nothing("usd", suite, "no service that the run asks calls a server")
         if limits.images is not None and "editor" not in called:
             raise _bounds_nothing("images", suite, "the editor, if there is one, makes images by itself")
         if limits.usd is not None and found.unpriced:
@@ -80,11 +84,13 @@ class Allotment(BaseModel, frozen=True):
         """Say why a service may not ask for so much more; None if it may."""
         images = summed(spent.values()).images
         if self.images is not None and more.images and images + more.images > self.images:
-            asked = f"{images:,} were asked for, and the next call asks for up to {more.images:,} more"
+            asked = (
+                f"{images:,} were asked for or are reserved, and the next call asks for up to {more.images:,}"
+            )
             return BudgetSpent(f"the run has {self.says} ({asked}); resume it with a larger one")
         usd, further = usd_of(spent, self.prices), usd_of({service: more}, self.prices)
         if self.usd is not None and usd + further > self.usd:
-            asked = f"{dollars(usd)} are spent, and the next call costs up to {dollars(further)}"
+            asked = f"{dollars(usd)} are spent or reserved, and the next call costs up to {dollars(further)}"
             return BudgetSpent(f"the run has {self.says} ({asked}); resume it with a larger one")
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -118,11 +118,11 @@ async def submit_planned(
     known = None if key is None else await asyncio.to_thread(context.ledger.runs.for_key, key, seal)
     if known is not None:
         return await asyncio.to_thread(context.ledger.runs.get, known)
-    spending = _allotment(request, context)
+    spending = _allotment(request, method.needs, context)
     made = await plan()
     if spending is None:
         # A run that continues another has the budget of that one's request, for itself.
-        spending = _allotment(getattr(made.config, "request", None), context)
+        spending = _allotment(getattr(made.config, "request", None), method.needs, context)
     staged = made.staged and method.next_stage is not None
     create = partial(
         context.ledger.runs.create,
@@ -140,11 +140,11 @@ async def submit_planned(
     return await asyncio.to_thread(_store, made, method.kind, create, context.ledger)
 
 
-def _allotment(request: object, context: RunContext) -> Allotment | None:
+def _allotment(request: object, needs: Container[str], context: RunContext) -> Allotment | None:
     limits = request.spending if isinstance(request, SpendsWithin) else None
     if limits is None:
         return None
-    return Allotment.required(limits, suite_of_request(request, context.suite))
+    return Allotment.required(limits, suite_of_request(request, context.suite, needs))
 
 
 def _store(made: Plan, kind: RunKind, create: Callable[..., Run], ledger: Ledger) -> Run:

@@ -9,6 +9,7 @@ from typing import Protocol
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE
 from counterpose_core.contract.spending import SPENT_HEADER, Spent
 from counterpose_core.served_calls import most_of_call
 from counterpose_core.suite import Suite
@@ -57,10 +58,17 @@ class Accounted:
             await self._accounts.settle(run_id, call, spent)
 
 
+_AT_THE_DOOR = frozenset({401, 429})
+_BEFORE_THE_DOOR = frozenset({404, 503})
+"""By these, in plain text, Serve itself says that no application is there yet, or no replica of it."""
+
+
 def _told(answer: httpx.Response) -> Spent | None:
-    if answer.status_code == httpx.codes.TOO_MANY_REQUESTS and SPENT_HEADER not in answer.headers:
-        # Turned away at the service's door.
-        return Spent()
+    if SPENT_HEADER not in answer.headers:
+        is_own = answer.headers.get("content-type", "").startswith(PROBLEM_MEDIA_TYPE)
+        if answer.status_code in _AT_THE_DOOR or (answer.status_code in _BEFORE_THE_DOOR and not is_own):
+            # The service never saw it.
+            return Spent()
     try:
         return Spent.model_validate_json(answer.headers.get(SPENT_HEADER, ""))
     except ValidationError:

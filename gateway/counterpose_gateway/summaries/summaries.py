@@ -50,10 +50,11 @@ class Summary(Generic[ItemT, SummaryT, ViewT]):
 
     def state(self, runs: RecordedRuns) -> tuple[Hashable, ...]:
         """Return what the summary depends on; raises `NotFound`."""
-        # A run changes only with an event or a revision, so these identify its state. They are read
-        # before the items: after a step in between, the next call sums up again and serves nothing old.
-        event = runs.ledger.events.last(self.run_id).id
-        return (self.run_id, event, self.method.revision(self.run_id, runs), self.view)
+        # A run changes only with an event, a revision or its account, so these identify its state. They are
+        # read before the items: after a step in between, the next call sums up again and serves nothing old.
+        event, spending = runs.ledger.events.last(self.run_id).id, runs.ledger.spending.of(self.run_id)
+        account = None if spending is None else spending.model_dump_json()
+        return (self.run_id, event, self.method.revision(self.run_id, runs), account, self.view)
 
 
 def _with_failure(summary: SummaryT, failure: CommonestFailure | None) -> SummaryT:

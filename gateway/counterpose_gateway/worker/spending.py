@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import random
 import secrets
 from typing import TYPE_CHECKING
 
+from counterpose_core.backoff import Backoff
 from counterpose_core.contract.spending import Spent
 from counterpose_core.errors import BudgetSpent
+from counterpose_gateway.records.spending import RoomHeldError
 from counterpose_gateway.worker.shared_ledger import retry_ledger
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger
 
+ROOM_BACKOFF = Backoff(first_s=0.1, longest_s=5.0)
+_jitter = random.Random()
+
 
 class LedgerAccounts:
-    """Reserves and settles in the ledger, and waits for it while it is busy."""
+    """Reserves and settles in the ledger, and waits for it while it is busy.
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._spending = ledger.spending
+    ``patience_s``: how long a call waits for others that hold the room that it needs. The reservation of a
+    worker that was killed holds it for good.
+    """
+
+    def __init__(self, ledger: Ledger, patience_s: float = 600.0) -> None:
+        self._spending, self._patience_s = ledger.spending, patience_s
 
     async def reserve(self, run_id: str, service: str, most: Spent) -> str:
         """Take the most for spent, and return the id of the call; raises BudgetSpent without room."""
 
-        def take() -> tuple[str, BudgetSpent | None]:
+        def take(waits: bool) -> tuple[str, BudgetSpent | None]:
             # A new id each time: whether the last transaction was durable is not known.
             call = secrets.token_hex(16)
-            return call, self._spending.reserve(run_id, call, service, most)
+            return call, self._spending.reserve(run_id, call, service, most, waits=waits)
 
-        call, refusal = await retry_ledger(take)
-        if refusal is not None:
-            raise refusal
-        return call
+        clock = asyncio.get_running_loop().time
+        ends = clock() + self._patience_s
+        for attempt in itertools.count(1):
+            pause = ROOM_BACKOFF.pause(attempt, _jitter)
+            try:
+                call, refusal = await retry_ledger(take, clock() + pause < ends)
+            except RoomHeldError:
+                await asyncio.sleep(pause)
+                continue
+            if refusal is not None:
+                raise refusal
+            return call
+        raise AssertionError  # pragma: no cover  # the loop has no end
 
     async def settle(self, run_id: str, call: str, spent: Spent) -> None:
         """Put what the call did cost in its place."""

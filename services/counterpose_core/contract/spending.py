@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -12,6 +13,8 @@ SPENT_HEADER = "x-counterpose-spent"
 """On the answer of a service: what it asked servers of others for meanwhile, as JSON of `Spent`."""
 
 MILLION = 1_000_000
+MOST_COUNTED = 2**53
+"""Counts end here: JSON holds no larger number exactly, and a ledger's column holds the sum of a thousand."""
 
 
 class Price(ClientBody):
@@ -37,21 +40,26 @@ class Price(ClientBody):
 class Spent(ResponseBody):
     """What servers of others were asked for."""
 
-    calls: int = Field(default=0, ge=0)
+    calls: int = Field(default=0, ge=0, le=MOST_COUNTED)
     """Number of calls; one that was refused does not count, one whose answer never came does."""
-    images: int = Field(default=0, ge=0)
+    images: int = Field(default=0, ge=0, le=MOST_COUNTED)
     """Number of images that they made."""
-    input_tokens: int = Field(default=0, ge=0)
+    input_tokens: int = Field(default=0, ge=0, le=MOST_COUNTED)
     """Number of tokens that were sent, as the servers count them."""
-    output_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0, le=MOST_COUNTED)
     """Number of tokens that were answered, as the servers count them."""
 
+    @classmethod
+    def counted(cls, counts: Mapping[str, float]) -> Self:
+        """Return counts of a sum, each at most `MOST_COUNTED`; others than these are left out."""
+        return cls.model_validate({name: min(int(counts[name]), MOST_COUNTED) for name in cls.model_fields})
+
     def __add__(self, other: Spent) -> Spent:
-        return Spent.model_validate({name: own + getattr(other, name) for name, own in self})
+        return Spent.counted({name: own + getattr(other, name) for name, own in self})
 
     def times(self, n: int) -> Spent:
         """Return ``n`` times as much."""
-        return Spent.model_validate({name: n * own for name, own in self})
+        return Spent.counted({name: n * own for name, own in self})
 
     def usd(self, price: Price | None) -> float:
         """What this costs in US dollars."""

@@ -12,6 +12,8 @@ from counterpose_core.contract.spending import Spent
 from counterpose_services.openai_api.answers import Drawings
 
 NOTHING = Spent()
+MOST_TOKENS = 1_000_000_000
+"""Of one call: a server that tells more is not believed."""
 
 
 class Meter:
@@ -65,4 +67,4 @@ def taken(answer: Any, most: Spent) -> Spent:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS

@@ -8,7 +8,8 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import ContextVar
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -21,6 +22,7 @@ from counterpose_core.contract.spending import Spent
 from counterpose_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
+    Cancelled,
     CounterposeError,
     DeadlineExceeded,
     InvalidRequest,
@@ -45,6 +47,10 @@ FIRST_PAUSE_S = 2.0
 OWN_PAUSE_S = 0.2
 """After a failure of a server of our own, which is waited for until it answers again."""
 
+_NEVER = threading.Event()
+_FAILED: ContextVar[threading.Event] = ContextVar("failed", default=_NEVER)
+"""Set once another request of the same call has failed for good: nobody reads the answer any more."""
+
 Body = TypeVar("Body", bound=BaseModel)
 Asked = TypeVar("Asked")
 Given = TypeVar("Given")
@@ -52,9 +58,9 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True)
 class Patience:
-    """How a client waits between tries; tests replace the clock."""
+    """How a client waits between tries; tests replace the clock. Without ``sleep``, until the call fails."""
 
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], object] | None = None
     clock: Callable[[], float] = time.monotonic
     jitter: Callable[[], float] = random.Random().random
 
@@ -132,14 +138,21 @@ class OpenAIServer:
         if len(waiting) == 1:
             # Another thread would only be waited for.
             return [_settled(partial(ask, waiting[0]))]
+        failed = threading.Event()
+
+        def ask_one(one: Asked) -> Given:
+            _FAILED.set(failed)
+            return ask(one)
+
         # Each thread works on the caller's request, and adds to its meter.
-        futures = [self._pool.submit(contextvars.copy_context().run, ask, one) for one in waiting]
+        futures = [self._pool.submit(contextvars.copy_context().run, ask_one, one) for one in waiting]
         try:
             return [_settled(future.result) for future in futures]
         finally:
-            # Those that have not begun would only keep a server busy whose answers nobody reads.
-            for future in futures:
-                future.cancel()
+            # Those that have not begun would only keep a server busy whose answers nobody reads. The others
+            # are waited for: what they take belongs to this call.
+            failed.set()
+            wait([future for future in futures if not future.cancel()])
 
     def close(self) -> None:
         """Stop the threads that ask, close the connections, and stop a server of our own."""
@@ -177,7 +190,7 @@ class OpenAIServer:
                 pause = first * 2 ** (attempt - 1) * (0.5 + self._patience.jitter() / 2)
             if attempt == ATTEMPTS or self._patience.clock() + pause >= ends:
                 raise answer.error
-            self._patience.sleep(pause)
+            (self._patience.sleep or _FAILED.get().wait)(pause)
         raise AssertionError  # pragma: no cover  # the loop has no end
 
     def _try(self, url: str, asked: Mapping[str, Any] | Form, ends: float, most: Spent) -> Answer | _Again:
@@ -187,6 +200,8 @@ class OpenAIServer:
         form, body = (asked, asked.fields) if isinstance(asked, Form) else (None, asked)
         try:
             with self._places:
+                if _FAILED.get().is_set():
+                    raise Cancelled("another request of the same call has failed; see its error")
                 note(most)
                 answer = self._calls.send("POST", url, body, form=form, headers=self._headers, seconds=left)
         except (BackendUnavailable, DeadlineExceeded) as error:

@@ -15,7 +15,7 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.editor import EditItem, EditRequest
 from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.spending import Spent
-from counterpose_core.errors import BadBackendOutput, CounterposeError
+from counterpose_core.errors import BackendUnavailable, BadBackendOutput, CounterposeError
 from counterpose_core.images.codecs import encode_png, encode_raw
 from counterpose_services.editor.images_api import ImagesApi
 from counterpose_services.openai_api.metering import METER, Meter
@@ -61,6 +61,7 @@ def of_json(**answer: object) -> Reply:
         # What is no count is not believed, and what is not said counts as the most that was asked for.
         ({"prompt_tokens": "812", "completion_tokens": -1}, (0, 60)),
         ({"prompt_tokens": True}, (0, 60)),
+        ({"prompt_tokens": 10**30, "completion_tokens": 7 * 10**18}, (0, 60)),
         (None, (0, 60)),
         ("none", (0, 60)),
     ],
@@ -112,6 +113,34 @@ def test_a_server_that_cannot_be_reached_costs_nothing(meter: Meter, error: http
     with pytest.raises(CounterposeError):
         server.drawings("generations", BODY)
     assert meter.spent == Spent()
+
+
+def test_a_call_that_fails_sends_nothing_more_and_tells_all_that_it_sent(
+    server: ImagesServer, meter: Meter
+) -> None:
+    refused, sent = threading.Event(), threading.Event()
+
+    def answer(asked: Asked, closing: threading.Event) -> Reply:
+        if asked.fields["model"] == "bad":
+            assert refused.wait(5.0)
+            assert sent.wait(5.0)
+            return refusal(401, None, "rotated")
+        if asked.fields["model"] == "busy":
+            refused.set()
+            return refusal(429, "busy")
+        sent.set()
+        closing.wait(0.3)
+        return of_json(**CHAT, usage={"prompt_tokens": 800, "completion_tokens": 9})
+
+    server.answer = answer
+    limits = AnswerLimits(20.0, 1000)
+    client = OpenAIServer(server.url, outbound_client(limits), limits=limits, in_flight=3)
+    with pytest.raises(BackendUnavailable, match="rotated"):
+        client.together(
+            lambda model: client.chat({"model": model, "max_tokens": 60}), ["bad", "busy", "slow"]
+        )
+    assert meter.spent == Spent(calls=1, input_tokens=800, output_tokens=9)
+    assert len(server.asked) == 3
 
 
 def test_all_threads_of_a_request_add_to_its_meter_and_kept_answers_to_none(

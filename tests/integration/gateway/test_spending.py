@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.runs import RunResume
-from counterpose_core.contract.spending import LargerLimits, Price, Spent
+from counterpose_core.contract.spending import MOST_COUNTED, LargerLimits, Price, Spent
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BudgetSpent, InvalidRequest
 from counterpose_gateway.ledger import Ledger
@@ -101,7 +101,8 @@ async def test_a_run_stops_at_its_budget_keeps_what_it_has_and_goes_on_with_a_la
         "calls": 20, "images": 20, "input_tokens": 800, "output_tokens": 5440,
     }  # fmt: skip
     assert spending["usd"] == pytest.approx(20 * OF_AN_IMAGE)
-    assert spending["stopped"] == "stopped at its budget of 20 images; 12 of 16 source images are not tested"
+    left = "13 of 16 source images are not tested in full"
+    assert spending["stopped"] == f"stopped at its budget of 20 images; {left}"
     assert summary["counts"]["done"] == 16
     report = text_of((await gateway.http.get(f"{run}/report")).text)
     assert f"The run {spending['stopped']}." in report
@@ -146,6 +147,9 @@ async def test_a_budget_that_ends_inside_a_source_keeps_its_items_that_are_done(
         groups[item["item_group"]] += 1
     assert min(groups.values()) < max(groups.values())
     assert {item["code"] for item in items if item["state"] == "failed"} == {"budget-spent"}
+    missing = {item["item_group"] for item in items if item["state"] != "done"}
+    told = (await read(gateway, f"{run}/summary"))["spending"]["stopped"]
+    assert told.endswith(f"; {len(missing)} of 16 source images are not tested in full")
     assert (await gateway.http.get(f"{run}/report")).status_code == 200
 
 
@@ -201,6 +205,18 @@ async def test_what_was_reserved_and_never_settled_counts_in_full(served: Served
     assert len(server.asked) <= told["services"]["editor"]["images"] <= 200
 
 
+async def test_a_summary_that_was_read_tells_what_is_settled_later(served: Served) -> None:
+    gateway, _ = served
+    run = await start(gateway, spending={"images": 50})
+    spending, own = gateway.ledger.spending, run.rpartition("/")[-1]
+    spending.reserve(own, "a" * 32, "editor", Spent(calls=8, images=8))
+    await gateway.http.post(f"{run}/cancel")
+    assert (await read(gateway, f"{run}/summary"))["spending"]["unanswered"]["images"] == 8
+    spending.settle(own, "a" * 32, Spent(calls=2, images=2))
+    told = (await read(gateway, f"{run}/summary"))["spending"]
+    assert (told["services"]["editor"]["images"], told["unanswered"]["images"]) == (2, 0)
+
+
 async def test_what_a_server_refuses_costs_nothing(tmp_path: Path) -> None:
     def refuse(*_: object) -> Reply:
         return refusal(400, "moderation_blocked", "Rejected.")
@@ -249,11 +265,11 @@ async def test_a_dry_run_names_calls_and_money_and_the_price_that_is_missing(ser
     gateway, _ = served
     asked = SMALL | {"spending": {"prices": PRICES | {"other": {"usd_per_call": 1.0}}}}
     told = await read_estimate(gateway, asked)
-    # Of 16 sources: the control twice, the placebo and three edits.
+    # Of 16 sources: the control twice, the placebo, which may have the caption's words, too, and three edits.
     assert told["services"] == {
-        "editor": {"calls": 96, "images": 96, "input_tokens": 0, "output_tokens": 0},
+        "editor": {"calls": 112, "images": 112, "input_tokens": 0, "output_tokens": 0},
     }  # fmt: skip
-    assert told["usd"] == pytest.approx(96 * 0.02)
+    assert told["usd"] == pytest.approx(112 * 0.02)
     assert (told["unpriced"], told["unused_prices"]) == ([], ["other"])
     none = await read_estimate(gateway, SMALL | {"spending": {"prices": {"other": {"usd_per_call": 1.0}}}})
     assert [name.partition(" at ")[0] for name in none["unpriced"]] == ["editor-1"]
@@ -347,6 +363,53 @@ def test_a_call_is_settled_once_at_what_it_cost(ledger: Ledger) -> None:
     assert told is not None
     assert told.services == {"editor": Spent(calls=3, images=3, input_tokens=7)}
     assert (told.unanswered.images, told.usd) == (2, 0.75)
+
+
+@pytest.mark.parametrize("cost", [300, 95_000])
+async def test_a_call_waits_for_others_that_hold_its_room_before_the_run_stops(
+    ledger: Ledger, cost: int
+) -> None:
+    most = Spent(calls=1, output_tokens=60_000)
+    prices = {"perturber": Price(usd_per_million_output_tokens=10.0)}
+    run, accounts = limited(ledger, Allotment(usd=1.0, prices=prices)), LedgerAccounts(ledger)
+    first = await accounts.reserve(run, "perturber", most)
+    second = asyncio.create_task(accounts.reserve(run, "perturber", most))
+    await asyncio.wait([second], timeout=0.3)
+    assert not second.done()
+    told = ledger.spending.of(run)
+    assert told is not None
+    assert told.stopped is None
+    await accounts.settle(run, first, Spent(calls=1, output_tokens=cost))
+    if cost == 300:
+        assert await second
+        return
+    with pytest.raises(BudgetSpent, match=r"\$0\.95 are spent or reserved, and the next"):
+        await second
+
+
+async def test_a_reservation_of_one_that_was_killed_is_not_waited_for_for_good(ledger: Ledger) -> None:
+    run, accounts = limited(ledger, Allotment(images=1)), LedgerAccounts(ledger, patience_s=0.2)
+    await accounts.reserve(run, "editor", ONE)
+    for _ in range(2):
+        with pytest.raises(BudgetSpent, match="1 were asked for or are reserved"):
+            await accounts.reserve(run, "editor", ONE)
+    told = ledger.spending.of(run)
+    assert told is not None
+    assert told.stopped is not None
+
+
+def test_a_sum_that_no_column_holds_ends_at_the_most_that_is_counted(ledger: Ledger) -> None:
+    run = limited(ledger, Allotment(images=10))
+    for call in ("a" * 32, "b" * 32):
+        assert ledger.spending.reserve(run, call, "captioner", Spent(calls=1)) is None
+        ledger.spending.settle(run, call, Spent(calls=1, input_tokens=MOST_COUNTED - 1))
+    with ledger._session.writing() as connection:
+        # What a ledger of before may hold.
+        connection.execute(update(schema.spending).values(output_tokens=2**62 + 2**61))
+    told = ledger.spending.of(run)
+    assert told is not None
+    assert told.total == Spent(calls=2, input_tokens=MOST_COUNTED, output_tokens=MOST_COUNTED)
+    assert ledger.spending.reserve(run, "c" * 32, "editor", ONE) is None
 
 
 def test_a_run_at_its_budget_ends_when_what_is_worked_on_is_recorded(ledger: Ledger) -> None:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from types import SimpleNamespace
+
 import httpx
 import pytest
 
 from counterpose_core.contract import captioner, editor, judges, perturber, scorer
 from counterpose_core.contract.images_api import ImagesApiPreset
-from counterpose_core.contract.spending import SPENT_HEADER, Spent
-from counterpose_core.errors import BackendUnavailable, BudgetSpent, DeadlineExceeded
+from counterpose_core.contract.spending import SPENT_HEADER, Price, SpendingLimits, Spent
+from counterpose_core.errors import (
+    BackendUnavailable,
+    BadBackendOutput,
+    BudgetSpent,
+    DeadlineExceeded,
+    InvalidRequest,
+)
+from counterpose_core.served_calls import called_models, suite_of_request
 from counterpose_core.suite import JudgeSuite, Suite
+from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
+from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
+from counterpose_gateway.records.spending import Allotment
 from counterpose_gateway.services.accounts import Accounted
 from counterpose_gateway.services.calls import RUN
 from counterpose_gateway.services.clients import services_of
@@ -98,11 +111,28 @@ async def test_each_try_has_its_own_account() -> None:
     assert len(book.lines) - len(settled) == 5
 
 
-@pytest.mark.parametrize("told", ["", "2", '{"calls": -1}', "<html>"])
+@pytest.mark.parametrize("told", ["", "2", '{"calls": -1}', '{"input_tokens": 1' + 30 * "0" + "}", "<html>"])
 async def test_a_header_that_cannot_be_read_leaves_what_was_reserved(told: str) -> None:
     handle, _ = answering(httpx.Response(200, json=GOOD, headers={SPENT_HEADER: told}))
     await services_over(handle, book := Book()).captioner.caption(ASKED)
     assert len(book.lines) == 1
+
+
+@pytest.mark.parametrize("status", [401, 404, 429, 503])
+async def test_what_never_reached_the_service_costs_nothing(status: int) -> None:
+    handle, _ = answering(httpx.Response(status, text="no such path"), httpx.Response(200, json=GOOD))
+    with suppress(BadBackendOutput):
+        await services_over(handle, book := Book()).captioner.caption(ASKED)
+    assert book.lines[1] == ("run-1 call 1", Spent())
+
+
+@pytest.mark.parametrize(
+    "answer", [httpx.Response(500, text="died"), refusal(BackendUnavailable("its server is down"))]
+)
+async def test_a_failure_inside_the_service_leaves_what_was_reserved(answer: httpx.Response) -> None:
+    handle, _ = answering(answer, httpx.Response(200, json=GOOD, headers=TOLD))
+    await services_over(handle, book := Book()).captioner.caption(ASKED)
+    assert [name for name, _ in book.lines] == ["run-1 captioner", "run-1 captioner", "run-1 call 2"]
 
 
 async def test_a_service_that_cannot_be_reached_in_time_costs_nothing() -> None:
@@ -152,6 +182,7 @@ PERTURBED = perturber.PerturbRequest(
     ("service", "body", "most"),
     [
         ("editor", edits("a red sled", "a sled"), Spent(calls=3, images=3)),
+        ("editor", edits("a red sled", "A sled."), Spent(calls=3, images=3)),
         (
             "editor",
             editor.GenerateRequest(items=[editor.GenerateItem(prompt="a sled", seed=0)]),
@@ -181,3 +212,22 @@ def test_the_compact_prompt_draws_one_edit_at_a_time() -> None:
     compact = suite.perturber.model_copy(update={"prompt": "compact"})
     suite = suite.model_copy(update={"perturber_part": compact})
     assert Accounted(Book(), suite).most_of("perturber", PERTURBED) == Spent(calls=24, output_tokens=9600)
+
+
+def test_a_budget_is_of_what_the_method_asks() -> None:
+    suite, needs = calling_suite(), SHIFT_BENCHMARK.needs
+    model, _ = called_models(suite)["editor"]
+    within = SpendingLimits(usd=5.0, prices={model: Price(usd_per_image=1.0)})
+    found = Allotment.required(within, suite_of_request(None, suite, needs))
+    assert (list(found.prices), found.unpriced) == (["editor"], [])
+    own_editor = suite.model_copy(update={"editor_part": suite.editor.model_copy(update={"server": None})})
+    with pytest.raises(InvalidRequest, match="no service that the run asks calls a server"):
+        Allotment.required(within, suite_of_request(None, own_editor, needs))
+
+
+@pytest.mark.parametrize(
+    ("vary", "called"), [(0.0, {"captioner", "editor"}), (0.5, {"captioner", "perturber", "editor"})]
+)
+def test_a_hunt_asks_the_perturber_only_to_vary_captions(vary: float, called: set[str]) -> None:
+    asked = suite_of_request(SimpleNamespace(vary=vary), calling_suite(), BUG_HUNT.needs)
+    assert called_models(asked).keys() == called

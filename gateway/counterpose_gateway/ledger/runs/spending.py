@@ -7,6 +7,9 @@ above what servers were asked for, and never below.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
+
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
 
 from counterpose_core.contract.spending import Spending, Spent, summed, usd_of
@@ -14,7 +17,7 @@ from counterpose_core.errors import BudgetSpent
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs.limits import limits_of, write_limits
 from counterpose_gateway.ledger.tables import rows, schema
-from counterpose_gateway.records.spending import Allotment
+from counterpose_gateway.records.spending import Allotment, RoomHeldError
 
 _rows = schema.spending.c
 _items = schema.items.c
@@ -27,7 +30,9 @@ class SpendingRows:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def reserve(self, run_id: str, call: str, service: str, most: Spent) -> BudgetSpent | None:
+    def reserve(
+        self, run_id: str, call: str, service: str, most: Spent, *, waits: bool = False
+    ) -> BudgetSpent | None:
         """Take ``most`` for spent by a call; or say that the budget has no room, and let no more be leased.
 
         Args:
@@ -35,15 +40,20 @@ class SpendingRows:
             call: an id of the call, of 32 characters.
             service: the service that asks.
             most: the most that the call may cost.
+            waits: whether the caller tries again where only calls under way leave no room.
 
         Raises:
             NotFound: the run does not exist.
+            RoomHeldError: it ``waits`` for calls under way.
         """
         with self._session.writing() as connection:
             rows.locked_counters(connection, run_id)
             if (limits := limits_of(connection, run_id)) is not None:
-                spent, _ = _account(connection, run_id)
+                settled, under_way = _account(connection, run_id)
+                spent = _added(settled, under_way)
                 if (refusal := limits.refusal(spent, service, most)) is not None:
+                    if waits and not limits.stopped and limits.refusal(settled, service, most) is None:
+                        raise RoomHeldError
                     write_limits(connection, run_id, limits.model_copy(update={"stopped": True}))
                     return refusal
             _add(connection, run_id, call, service, most)
@@ -72,7 +82,8 @@ class SpendingRows:
         """Return what a run has asked for; None if it has asked no server of others, and has no limit."""
         with self._session.reading() as connection:
             run = rows.run_row(connection, run_id)
-            spent, open_calls = _account(connection, run_id)
+            settled, open_calls = _account(connection, run_id)
+            spent = _added(settled, open_calls)
             limits = limits_of(connection, run_id)
             if not spent and limits is None:
                 return None
@@ -80,7 +91,7 @@ class SpendingRows:
             left = _left(connection, run_id, run["kind"]) if limits.stopped else ""
         return Spending(
             services=spent,
-            unanswered=open_calls,
+            unanswered=summed(open_calls.values()),
             usd=usd_of(spent, limits.prices) if limits.prices else None,
             unpriced=limits.unpriced,
             unused_prices=limits.unused,
@@ -94,22 +105,26 @@ def _add(connection: Connection, run_id: str, call: str, service: str, spent: Sp
     )
 
 
-def _account(connection: Connection, run_id: str) -> tuple[dict[str, Spent], Spent]:
-    """Return what each service has spent, and how much of it calls without an answer may have."""
-    spent, unanswered = dict[str, Spent](), list[Spent]()
+def _account(connection: Connection, run_id: str) -> tuple[dict[str, Spent], dict[str, Spent]]:
+    """Return what each service has spent for answers, and what calls without an answer may have."""
+    settled, unanswered = defaultdict[str, Spent](Spent), defaultdict[str, Spent](Spent)
     for row in connection.execute(_OF_RUN.order_by(_rows.service, _rows.call), {"run": run_id}).mappings():
-        one = Spent.model_validate(dict(row))
-        spent[row["service"]] = spent.get(row["service"], Spent()) + one
-        if row["call"] != row["service"]:
-            unanswered.append(one)
-    return spent, summed(unanswered)
+        one = Spent.counted(dict(row))
+        part = settled if row["call"] == row["service"] else unanswered
+        part[row["service"]] += one
+    return settled, unanswered
+
+
+def _added(some: Mapping[str, Spent], more: Mapping[str, Spent]) -> dict[str, Spent]:
+    names = sorted(some.keys() | more.keys())
+    return {name: some.get(name, Spent()) + more.get(name, Spent()) for name in names}
 
 
 def _left(connection: Connection, run_id: str, kind: str) -> str:
-    """Say of how many source images, or else of how many items, nothing came."""
+    """Say of how many source images, or else of how many items, something is missing."""
     what = _items.source_image if kind == "stress-test" else _items.id
     of_run = select(func.count(what.distinct())).where(_items.run_id == run_id)
     every = connection.execute(of_run).scalar_one()
-    tested = connection.execute(of_run.where(_items.state.in_(("done", "filtered")))).scalar_one()
-    noun = "source images are not tested" if kind == "stress-test" else "items are not done"
-    return f"{every - tested:,} of {every:,} {noun}"
+    missing = connection.execute(of_run.where(_items.state.not_in(("done", "filtered")))).scalar_one()
+    noun = "source images are not tested in full" if kind == "stress-test" else "items are not done"
+    return f"{missing:,} of {every:,} {noun}"

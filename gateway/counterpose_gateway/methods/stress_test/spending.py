@@ -11,7 +11,7 @@ from counterpose_core.served_calls import (
     suite_of_request,
     variations,
 )
-from counterpose_core.stress_test.item_counts import edits_per_source
+from counterpose_core.stress_test.item_counts import CONTROLS, edits_per_source
 from counterpose_core.suite import Suite
 from counterpose_gateway.methods.stress_test.prepared import Prepared
 from counterpose_gateway.methods.stress_test.screen.proposals import MOST_VARIANTS, PLACEBO_VARIANTS
@@ -41,8 +41,10 @@ def most_spent(prepared: Prepared, suite: Suite) -> SpendingEstimate | None:
             confirmed
         )
     if "editor" in called:
-        # The control is drawn twice; nobody knows of how many it is the first of a replica, drawn once more.
-        images = screened * (items + 1 + checks_seed(prepared.config.preset)) + confirmed
+        # A control is drawn twice, and so is a placebo whose words are those of the caption. Nobody knows
+        # which control is the first of a replica, which is drawn once more.
+        drawn = items + (len(CONTROLS) + checks_seed(prepared.config.preset) if items else 0)
+        images = screened * drawn + 2 * confirmed
         spent["editor"] = Spent(calls=images, images=images)
     if "scorer" in called:
         # A confirmed change is judged beside its placebo.

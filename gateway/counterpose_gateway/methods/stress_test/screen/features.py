@@ -1,8 +1,8 @@
 """Records of kept images in addition to their predictions: features and likelihoods, for the summary.
 
-They never decide the outcome of an item. The ports retry a failed call as usual; a call that still
-fails is logged and left out, and the item is done without it. So a language model that is down costs a
-summary its perplexity, but no run its images.
+They never decide the outcome of an item, unless the run's budget has no room for them. The ports retry a
+failed call as usual; a call that still fails is logged and left out, and the item is done without it. So a
+language model that is down costs a summary its perplexity, but no run its images.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from counterpose_core.contract.features import FeatureVector, WordFeatures
 from counterpose_core.contract.perturber import LikelihoodsRequest, TextLikelihood, WordSpan
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedTextsRequest
-from counterpose_core.errors import CounterposeError, LeaseLost
+from counterpose_core.errors import BudgetSpent, CounterposeError, LeaseLost
 from counterpose_core.images.clip_metrics import unit
 from counterpose_gateway.methods.stress_test.regions import is_confirming
 from counterpose_gateway.methods.stress_test.screen.edits import Draft
@@ -69,7 +69,8 @@ async def _measured(
         chunk = asked[start : start + MAX_BATCH]
         try:
             outcomes = await repeated(partial(call, chunk))
-        except LeaseLost:
+        except (BudgetSpent, LeaseLost):
+            # A run without room goes on with a larger budget, and then measures this, too.
             raise
         except CounterposeError as error:
             _logger.warning("%d records are left out: %s", len(chunk), error.detail)

@@ -12,7 +12,7 @@ from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.perturber import LikelihoodsRequest, LikelihoodsResponse, TextLikelihood
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
-from counterpose_core.errors import BackendUnavailable, InvalidRequest, LeaseLost, NotFound
+from counterpose_core.errors import BackendUnavailable, BudgetSpent, InvalidRequest, LeaseLost, NotFound
 from counterpose_core.images.clip_metrics import unit
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.screen import features as records
@@ -143,3 +143,15 @@ async def test_a_lost_lease_is_raised() -> None:
     world = FakeWorld()
     with pytest.raises(LeaseLost):
         await run(world, fake_services(world, perturber=_Lost()))
+
+
+class _Refused(FakePerturber):
+    async def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
+        raise BudgetSpent("the run has stopped at its budget")
+
+
+async def test_a_likelihood_without_room_in_the_budget_leaves_no_item_done() -> None:
+    world = FakeWorld()
+    _, record = await run(world, fake_services(world, perturber=_Refused()))
+    assert {type(each.error) for each in record.outcomes.values() if each.error} == {BudgetSpent}
+    assert states(record) == {"failed": 7}
