@@ -1,5 +1,4 @@
-"""``python -m fakes.images_services STORE PORT PER_CLASS SHOWN``: the services on a socket, whose editor asks a
-server of images.
+"""``python -m fakes.images_services STORE PORT PER_CLASS SHOWN``: services that ask a server of images.
 
 The editor is the product's deployment, by the settings of the environment; the others are fakes. All of them
 answer through the services' own HTTP applications, which say on each answer what was asked of others.
