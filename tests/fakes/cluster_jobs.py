@@ -29,6 +29,8 @@ from fakes.world import CAPTION, CLASSES, Shown
 PER_CLASS = 10
 """Images of each of the four classes: 40, of five items each."""
 ITEMS = 200
+AT_ONCE = 64
+"""Images of one upload."""
 LEASE_SECONDS = "6"
 """Longer than the stalls of a machine on which three nodes start."""
 REQUEST: Mapping[str, Any] = {
@@ -49,13 +51,13 @@ class Worked:
     again: int
 
 
-def worked(ledger: Ledger, run_id: str) -> Worked:
+def worked(ledger: Ledger, run_id: str, total: int = ITEMS) -> Worked:
     """Read a run that must be whole: ended well, each item once, the ledger's books in order."""
     run = ledger.runs.get(run_id)
-    assert (run.state, run.request_counts.total) == ("completed", ITEMS), run
+    assert (run.state, run.request_counts.total) == ("completed", total), run
     assert violated(ledger, run.id) == []
     items = list(ledger.items.of(run.id, Item))
-    assert [item.ordinal for item in items] == list(range(ITEMS))
+    assert [item.ordinal for item in items] == list(range(total))
     # What an item took, and whom its group asked: of one that is done again alone, fewer services are asked.
     of_the_way: IncEx = {"service_seconds", "cost", "models"}
     left_out: IncEx = {"id": True, "attempts": True, "result": of_the_way}
@@ -77,18 +79,20 @@ class Asking:
             method, self.programs.address + path, json=body, headers=headers, timeout=60.0, trust_env=False
         )
 
-    def upload(self) -> None:
+    def upload(self, per_class: int = PER_CLASS) -> None:
         """Make the dataset ``demo`` of the images that the services know."""
         sources = []
         for label in CLASSES:
-            for number in range(PER_CLASS):
+            for number in range(per_class):
                 content = base64.b64encode(image(Shown(label, CAPTION.format(label=label)), number)).decode()
                 sources.append(
                     {"filename": f"{label}-{number}.png", "label": label, "content_base64": content}
                 )
         assert self.call("POST", "/v1/datasets", {"name": "demo"}).status_code == 201
-        added = self.call("POST", "/v1/datasets/demo/sources", {"sources": sources})
-        assert added.status_code == 200, added.text
+        for first in range(0, len(sources), AT_ONCE):
+            part = {"sources": sources[first : first + AT_ONCE]}
+            added = self.call("POST", "/v1/datasets/demo/sources", part)
+            assert added.status_code == 200, added.text
 
     def create(self) -> str:
         """Create the stress test of `ITEMS` items, and return its id."""
@@ -130,12 +134,22 @@ class JobStack(Asking):
 
 @contextmanager
 def job_stack(
-    url: str, folder: Path, *, nodes: int = 2, seconds: float = 0.0, head_cpus: float = 0
+    url: str,
+    folder: Path,
+    *,
+    nodes: int = 2,
+    seconds: float = 0.0,
+    head_cpus: float = 0,
+    own: Programs | None = None,
 ) -> Iterator[JobStack]:
-    """Run services, gateway and cluster until the block ends; each call to a service takes ``seconds``."""
+    """Run services, gateway and cluster until the block ends; each call to a service takes ``seconds``.
+
+    ``own`` are programs of other services, whose settings are kept.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    leases = {"COUNTERPOSE_LEASE_SECONDS": LEASE_SECONDS}
-    own = Programs(url, folder, world=(str(PER_CLASS), "", str(seconds)), more=leases)
+    own = own or Programs(url, folder, world=(str(PER_CLASS), "", str(seconds)))
+    leases = own.more | {"COUNTERPOSE_LEASE_SECONDS": LEASE_SECONDS}
+    own.more = leases
     # What a node's image brings: the programs, and where the database, the store and the secret are.
     node = own.settings | {
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),

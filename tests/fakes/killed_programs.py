@@ -35,6 +35,8 @@ class Programs:
     services_port: int = field(default_factory=free_port)
     lease_seconds: float = LEASE_SECONDS
     running: dict[Victim, subprocess.Popen[bytes]] = field(default_factory=dict)
+    services: str = "fakes.services_program"
+    """The module of the services."""
     world: tuple[str, ...] | None = None
     """Arguments of the services after their port; None for those of the hunted world."""
     more: dict[str, str] = field(default_factory=dict)
@@ -63,7 +65,7 @@ class Programs:
         command = ["counterpose_gateway.main", name]
         if name == "services":
             store, hunted = str(self.folder / "store"), ("1", str(self.folder / "shown"))
-            command = ["fakes.services_program", store, str(self.services_port), *(self.world or hunted)]
+            command = [self.services, store, str(self.services_port), *(self.world or hunted)]
         with (self.folder / f"{name}.log").open("ab") as said:
             self.running[name] = subprocess.Popen(
                 [sys.executable, "-m", *command], env=os.environ | self.settings, stdout=said, stderr=said

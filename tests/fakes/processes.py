@@ -46,12 +46,14 @@ def child_processes() -> Iterator[Start]:
         process.close()
 
 
-def look_until(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
-    """Poll until ``holds`` returns true; fail after a time limit."""
+def look_until(
+    holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS, *, pause: float = LOOK_SECONDS
+) -> None:
+    """Poll until ``holds`` returns true, with a pause of some seconds in between; fail after a time limit."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it takes too long"
-        time.sleep(LOOK_SECONDS)
+        time.sleep(pause)
 
 
 async def poll_until(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:

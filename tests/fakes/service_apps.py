@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import httpx
+from fastapi import FastAPI
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,7 +23,7 @@ class ServiceApps(httpx.AsyncBaseTransport):
     """Passes each call to the application of its service, the first part of its path."""
 
     def __init__(self, ports: Services, settings: ServiceSettings) -> None:
-        self._apps: dict[str, httpx.ASGITransport] = {}
+        self.apps: dict[str, FastAPI] = {}
         for name in SERVICES:
             app = service_app(name, settings, partial(ServiceHealth, service=name, ready=True))
             for path, (body, call) in routes(ports).items():
@@ -30,13 +31,14 @@ class ServiceApps(httpx.AsyncBaseTransport):
                     app.add_route(path.removeprefix(f"/{name}"), _answering(body, call), methods=["POST"])
             if name == "classifiers":
                 app.add_route("/v1/classifiers", _listing(ports), methods=["GET"])
-            self._apps[name] = httpx.ASGITransport(app=app)
+            self.apps[name] = app
+        self._transports = {name: httpx.ASGITransport(app=app) for name, app in self.apps.items()}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Pass one call on."""
         name, path = request.url.path.lstrip("/").split("/", 1)
         request.url = request.url.copy_with(path=f"/{path}")
-        return await self._apps[name].handle_async_request(request)
+        return await self._transports[name].handle_async_request(request)
 
 
 def _answering(

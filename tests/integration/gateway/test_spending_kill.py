@@ -27,6 +27,7 @@ def start() -> Iterator[Start]:
         yield starting
 
 
+@pytest.mark.fault("F36")
 async def test_a_worker_that_is_killed_between_a_call_and_its_outcome_loses_no_money(
     tmp_path: Path, start: Start
 ) -> None:
