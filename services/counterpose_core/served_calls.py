@@ -62,7 +62,7 @@ def most_of_call(suite: Suite, service: str, body: BaseModel) -> Spent | None:
         return None
     match body:
         case EditRequest():
-            # An image that is to stay as it is is drawn twice, whatever the captions' case and punctuation, and
+            # An image that is to stay as it is is drawn twice, whatever case and punctuation, and
             # one of a call again by its seed.
             controls = sum(difference(item.caption, item.edited_caption).is_empty for item in body.items)
             images = len(body.items) + controls + (controls > 0 and checks_seed(body.preset))
