@@ -438,6 +438,16 @@ def test_a_run_without_a_budget_gets_none_when_it_is_resumed(ledger: Ledger) -> 
     assert ledger.runs.get(run).state == "cancelled"
 
 
+def test_a_budget_that_comes_while_a_run_is_resumed_counts(ledger: Ledger) -> None:
+    run = limited(ledger, Allotment(images=20))
+    with ledger._session.writing() as connection:
+        connection.execute(update(schema.runs).values(state="resuming"))
+    with pytest.raises(InvalidRequest, match="has no budget of usd"):
+        ledger.runs.resume(run, budget=LargerLimits(usd=3.0))
+    ledger.runs.resume(run, budget=LargerLimits(images=500))
+    assert ledger.spending.reserve(run, "a" * 32, "editor", Spent(calls=21, images=21)) is None
+
+
 def test_a_deleted_run_leaves_no_row_and_what_comes_late_changes_nothing(ledger: Ledger) -> None:
     run = limited(ledger, Allotment(images=10))
     for call in ("a" * 32, "b" * 32):
