@@ -114,14 +114,14 @@ class Spending(ResponseBody):
     services: dict[str, Spent]
     """What each service asked for, by its name."""
     unanswered: Spent = Spent()
-    """The most that calls may have cost whose answer never came, such as those of a worker that was killed: a
-    part of `services`."""
+    """What is reserved for calls whose answer never came, such as those of a worker that was killed: a part
+    of `services`. A service that asked its server again meanwhile may have cost more."""
     usd: float | None = None
     """What all this costs in US dollars by the prices of the request, or null where none were given."""
     unpriced: list[str] = []
     """Models without a price, which `usd` leaves out."""
     unused_prices: list[str] = []
-    """Prices of models that no service of the suite calls."""
+    """Prices of models that no service of the suite calls, or that have a more exact one."""
     stopped: str | None = None
     """Why the run stopped at its limit, in a sentence, or null if it did not."""
 
@@ -150,7 +150,7 @@ class SpendingEstimate(ResponseBody):
     unpriced: list[str] = []
     """Models without a price, which `usd` leaves out."""
     unused_prices: list[str] = []
-    """Prices of models that no service of the suite calls."""
+    """Prices of models that no service of the suite calls, or that have a more exact one."""
 
     @property
     def lines(self) -> list[str]:
@@ -183,7 +183,8 @@ def price_notes(told: Spending | SpendingEstimate) -> list[str]:
     """Say which models have no price, and which prices have no model."""
     missing = [f"no price for {name!r}" for name in told.unpriced]
     unused = [
-        f"the price of {name!r} is unused: no service calls such a model" for name in told.unused_prices
+        f"the price of {name!r} is unused: no service calls such a model, or a more exact price is used"
+        for name in told.unused_prices
     ]
     return [*missing, *unused]
 

@@ -126,14 +126,14 @@ def test_what_a_run_spent_is_said_in_sentences() -> None:
         usd=1.5,
         unpriced=["a at b"],
         unused_prices=["c"],
-        stopped="stopped at its budget of 3 images; 1 of 2 source images are not tested",
+        stopped="stopped at its budget of 3 images; 1 of 2 source images are not tested in full",
     )
     assert told.lines == [
-        "stopped at its budget of 3 images; 1 of 2 source images are not tested",
+        "stopped at its budget of 3 images; 1 of 2 source images are not tested in full",
         "servers of others: 5 calls, 3 images, 0 tokens sent and 9 answered: $1.50, of which up to 1 call, "
         "1 image, 0 tokens sent and 0 answered were never answered",
         "no price for 'a at b'",
-        "the price of 'c' is unused: no service calls such a model",
+        "the price of 'c' is unused: no service calls such a model, or a more exact price is used",
     ]
     estimate = SpendingEstimate(services={"editor": Spent(calls=1, images=1)}, usd=0.004)
     assert estimate.lines == [

@@ -161,9 +161,10 @@ def resume(
             allowance = access.allowance(connection, run["tenant"], session.clock())
             if (refusal := allowance.refusal()) is not None:
                 raise refusal
-            limits = limits_of(connection, run_id)
-            if limits is not None or budget is not None:
-                write_limits(connection, run_id, (limits or Allotment()).raised(budget, run_id))
+        limits = limits_of(connection, run_id)
+        if limits is not None or budget is not None:
+            write_limits(connection, run_id, (limits or Allotment()).raised(budget, run_id))
+        if run["state"] != "resuming":
             _begin(connection, run, now=session.clock())
     resume_rest(session, run_id)
 

@@ -1,8 +1,8 @@
 """What runs ask servers of others for: reserved before each call, settled after it.
 
 A call is reserved with the most that it may cost, in a transaction that locks its run, and refused where the
-run's limits leave no room for it. Whoever dies before it settles leaves the most as spent: an account may be
-above what servers were asked for, and never below.
+run's limits leave no room for it. Whoever dies before it settles leaves what was reserved as spent. That is
+below what a server was asked for only where the service had asked it again after an answer broke off.
 """
 
 from __future__ import annotations

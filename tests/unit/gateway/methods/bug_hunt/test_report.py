@@ -6,10 +6,12 @@ import pytest
 
 from counterpose_core.contract.bug_hunt_summary import BugHuntSummary, EditedCaptions
 from counterpose_core.contract.bug_hunts import HuntInstruction, HuntItem
+from counterpose_core.contract.spending import Spending, Spent
 from counterpose_core.errors import ArtifactMissing
 from counterpose_gateway.methods.bug_hunt.report import render, winners_curse
 from counterpose_gateway.methods.bug_hunt.summary import summarize
 from fakes.hunted_items import hunt_config, hunt_run, sample
+from fakes.pages import text_of
 
 FLOWERS = HuntInstruction(
     phase="hypothesis", prompt="a photo of a fly among the flowers", hypothesis=1, source="words",
@@ -107,6 +109,16 @@ def test_the_report_shows_all_of_it_without_images_too(hunt: BugHuntSummary) -> 
     assert text.count('<li class="') == 4
     assert "image not available" in text
     assert "Times the baseline: 27.7 (8.0 to 100.7)." in text
+
+
+def test_a_hunt_that_asked_servers_has_its_account(hunt: BugHuntSummary) -> None:
+    def missing(ref: str) -> bytes:
+        raise ArtifactMissing(f"no artifact {ref!r}")
+
+    spending = Spending(services={"editor": Spent(calls=3, images=3)}, unpriced=["m"])
+    text = text_of(render(hunt.model_copy(update={"spending": spending}), RUN, missing))
+    assert "servers of others: 3 calls, 3 images" in text
+    assert "no price for 'm'" in text
 
 
 def test_what_a_user_s_images_surely_reach_stands_below_the_rate_of_the_generator(

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from counterpose_core.contract.spending import Spending, Spent
 from counterpose_core.errors import ArtifactMissing
 from counterpose_gateway.methods.shift_benchmark.report.first_screen import SHOWN_SEEDS, grids
 from counterpose_gateway.methods.shift_benchmark.report.plots import (
@@ -55,6 +56,14 @@ def test_the_report_is_self_contained(html: str) -> None:
     assert "default-src 'none'; img-src data:" in html
     assert not re.findall(r'(?:src|href)="(?!data:|#)', html)
     assert "url(" not in html
+
+
+def test_a_run_that_stopped_at_its_budget_says_so_above_and_has_its_account() -> None:
+    spending = Spending(services={"editor": Spent(calls=3, images=3)}, unpriced=["m"], stopped="stopped at 3")
+    text = text_of(rendered(reported_summary().model_copy(update={"spending": spending})))
+    assert "The run stopped at 3." in text
+    assert "servers of others: 3 calls, 3 images" in text
+    assert "no price for 'm'" in text
 
 
 def test_names_are_escaped_in_html() -> None:
