@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -36,7 +37,7 @@ ITEMS, QUESTIONS = 3 * SOURCES, 4 * SOURCES
 WORKERS, GROUPS = 2, 4
 USD = 0.02
 """For an image."""
-REQUEST = {
+REQUEST: dict[str, Any] = {
     "max_edits_per_image": 1,
     "edit_types": ["background"],
     "preservation": "none",
@@ -136,7 +137,7 @@ def restart_gateway(stack: JobStack) -> tuple[float, float]:
 def asked_beyond_need(asked: Sequence[Asked]) -> int:
     """How many questions repeat others; all that are needed must be there, and nothing else."""
     counts = Counter(
-        (str(one.fields["prompt"]), hashlib.sha256(np.ascontiguousarray(one.image)).hexdigest())
+        (str(one.fields["prompt"]), hashlib.sha256(np.ascontiguousarray(one.image).tobytes()).hexdigest())
         for one in asked
     )
     needed = {question: 1 + question[0].startswith("Return the image unchanged") for question in counts}
