@@ -6,7 +6,7 @@ from pathlib import Path
 
 from counterpose_core.contract.spending import SpendingLimits, Spent
 from counterpose_gateway.records.spending import Allotment
-from fakes.images_gateway import images_suite
+from fakes.suite_servers import images_suite
 
 
 async def spent_budget(folder: Path) -> None:

@@ -13,7 +13,7 @@ from counterpose_core.contract import editor
 from counterpose_core.contract.preservation import Preservation, PreservationItem
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
 from counterpose_core.preservation.record import recorded
-from counterpose_core.suite import EditorSuite, Suite
+from counterpose_core.suite import Suite
 from counterpose_gateway.services.accounts import Accounted, Accounts
 from counterpose_gateway.services.clients import services_of
 from counterpose_gateway.services.ports import Services
@@ -25,7 +25,8 @@ from fakes.images_server import Answering, ImagesServer, images_server, obey
 from fakes.ports import FakeEditor, FakeScorer, fake_services
 from fakes.service_apps import ServiceApps
 from fakes.service_http import caller_over
-from fakes.world import CAPTION, FakeWorld, Shown, fake_suite
+from fakes.suite_servers import images_suite
+from fakes.world import CAPTION, FakeWorld, Shown
 
 
 class ServedEditor(FakeEditor):
@@ -59,21 +60,6 @@ class MeasuringScorer(FakeScorer):
         found, drawn = recorded(source, edited, control=item.control)
         shown = None if drawn is None else self._store.put(encode_png(drawn))
         return found.model_copy(update={"map": shown})
-
-
-def images_suite(url: str) -> Suite:
-    """A suite whose editor asks this server."""
-    editor = EditorSuite.model_validate(
-        {
-            "model": "editor-1",
-            "server": url,
-            "resolution": 32,
-            "default_preset": "api",
-            "redraw": "api",
-            "presets": {"api": {"backend": "images-api"}},
-        }
-    )
-    return fake_suite().model_copy(update={"editor_part": editor})
 
 
 def accounted(services: Services, accounts: Accounts, suite: Suite) -> Services:

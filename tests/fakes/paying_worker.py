@@ -18,9 +18,10 @@ from counterpose_services.editor.images_api import ImagesApi
 from counterpose_services.openai_api.server import OpenAIServer
 from counterpose_services.outbound.calls import AnswerLimits, outbound_client
 from counterpose_services.settings import ServiceSettings
-from fakes.images_gateway import ServedEditor, accounted, images_suite
+from fakes.images_gateway import ServedEditor, accounted
 from fakes.ports import fake_services
 from fakes.shared_world import KeptShown, SharedStore
+from fakes.suite_servers import images_suite
 from fakes.world import FakeWorld
 
 LEASE_SECONDS = 1_000.0

@@ -86,7 +86,8 @@ def looking(stack: JobStack, pages: dict[str, str]) -> Iterator[list[Look]]:
         with httpx.Client(base_url=stack.programs.address, timeout=60.0, trust_env=False) as http:
             while not stop.wait(LOOK_SECONDS):
                 for page, path in pages.items():
-                    began, status = time.monotonic(), None
+                    began = time.monotonic()
+                    status: int | None = None
                     with suppress(httpx.TransportError):
                         status = http.get(path).status_code
                     looks.append(Look(page, began, time.monotonic() - began, status))
@@ -134,15 +135,18 @@ def restart_gateway(stack: JobStack) -> tuple[float, float]:
     return killed, time.monotonic()
 
 
+def question(one: Asked) -> tuple[str, str]:
+    """Its instruction, and the digest of the image that it is about."""
+    assert one.image is not None
+    return str(one.fields["prompt"]), hashlib.sha256(one.image.tobytes()).hexdigest()
+
+
 def asked_beyond_need(asked: Sequence[Asked]) -> int:
     """How many questions repeat others; all that are needed must be there, and nothing else."""
-    counts = Counter(
-        (str(one.fields["prompt"]), hashlib.sha256(np.ascontiguousarray(one.image).tobytes()).hexdigest())
-        for one in asked
-    )
-    needed = {question: 1 + question[0].startswith("Return the image unchanged") for question in counts}
+    counts = Counter(map(question, asked))
+    needed = {each: 1 + each[0].startswith("Return the image unchanged") for each in counts}
     assert sum(needed.values()) == QUESTIONS
-    assert all(counts[question] >= n for question, n in needed.items())
+    assert all(counts[each] >= n for each, n in needed.items())
     return len(asked) - QUESTIONS
 
 

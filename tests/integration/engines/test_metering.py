@@ -21,8 +21,8 @@ from counterpose_services.editor.images_api import ImagesApi
 from counterpose_services.openai_api.metering import METER, Meter
 from counterpose_services.openai_api.server import OpenAIServer, Patience
 from counterpose_services.outbound.calls import AnswerLimits, outbound_client
-from fakes.images_gateway import images_suite
 from fakes.images_server import Asked, ImagesServer, Reply, drawing, images_server, obey, refusal
+from fakes.suite_servers import images_suite
 
 BODY = {"model": "m", "prompt": "a sled", "n": 1}
 PNG = encode_png(np.zeros((8, 8, 3), dtype=np.uint8))

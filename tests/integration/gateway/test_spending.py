@@ -25,11 +25,12 @@ from counterpose_gateway.services.accounts import Accounts
 from counterpose_gateway.worker.spending import LedgerAccounts
 from fakes.contexts import run_context
 from fakes.gateway import FakeGateway, fake_gateway
-from fakes.images_gateway import accounted, images_gateway, images_suite
+from fakes.images_gateway import accounted, images_gateway
 from fakes.images_server import ImagesServer, Reply, refusal
 from fakes.ledgers import config, planned_items
 from fakes.page_runs import BODY
 from fakes.pages import text_of
+from fakes.suite_servers import images_suite
 from fakes.world import fake_suite
 
 SMALL = BODY | {"confirm": False, "preservation": "none"}

@@ -15,11 +15,11 @@ from counterpose_gateway.methods.stress_test.plan import prepare_stress_test
 from counterpose_gateway.methods.stress_test.spending import most_spent
 from counterpose_gateway.methods.stress_test.summary.summary import summarize
 from counterpose_gateway.records.source_table import SourceTable
-from fakes.images_gateway import images_suite
 from fakes.ports import fake_services
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
 from fakes.runs import stress_test_request
+from fakes.suite_servers import images_suite
 from fakes.world import FakeWorld, fake_dataset
 
 PRESET = ImagesApiPreset(backend="images-api", seeded=True, seed=5)
