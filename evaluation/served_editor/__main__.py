@@ -60,6 +60,8 @@ OUT, VALIDITY = RESULTS / "served-editor.json", RESULTS / "validity.json"
 PRESET, STRETCH, EDITS_OF_A_SOURCE = "quick", 3, 10
 """What is compared with, and its stretch of sources and planned edits."""
 REGIONED = ("recolour", "leak", "over-edit")
+WITH_REGION = "with a region"
+"""The key of the figures that `evaluation.served_editor.regions` writes."""
 OBEYED = 400
 """Faultless edits that are measured with the exact region, too."""
 _JUDGED = TypeAdapter(list[Judged])
@@ -185,6 +187,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen, known = given.servers.split(","), arms(PLANS)
     runs = {name: finished(known[name], asked, study.state) for name in chosen}
     made = study.report(runs)
+    if given.out.exists() and (beside := json.loads(given.out.read_bytes()).get(WITH_REGION)):
+        made[WITH_REGION] = beside
     text = json.dumps(made, indent=1, ensure_ascii=False)
     write_atomically(given.out, f"{text}\n".encode())
 

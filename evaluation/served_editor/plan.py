@@ -103,10 +103,11 @@ SIZES = (0.8125, 1.25)
 
 @dataclass(frozen=True)
 class Plan:
-    """How often the server does what: a share by group, what is left it obeys."""
+    """How often the server does what: a share by group, what is left it obeys; drawn by ``seed``."""
 
     name: str
     shares: Mapping[str, float]
+    seed: int = SEED
 
     def group(self, generator: np.random.Generator) -> str:
         """Draw what becomes of one question."""
