@@ -200,7 +200,7 @@ validate-judges: $(STAMP) ## compare the rule k of n of a stress test's judges w
 
 validate-served: $(STAMP) ## run a stress test on an images server that plants faults, and judge the gate: evaluation/results/served-editor.json (SOURCES=400 REGIONS=96)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.served_editor $(if $(SOURCES),--sources $(SOURCES))
-	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.served_editor.regions $(if $(REGIONS),--sources $(REGIONS))
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.served_editor.with_region $(if $(REGIONS),--sources $(REGIONS))
 
 validate-interface: $(STAMP) ## compare dataset interfaces with rendered truth: evaluation/results/interface-validity.json (SEEDS= IMAGES=)
 	$(BIN)/python -m evaluation.interface_validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(IMAGES),--images $(IMAGES))

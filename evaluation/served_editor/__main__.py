@@ -43,7 +43,7 @@ from evaluation.served_editor.figures import (
     region_figures,
 )
 from evaluation.served_editor.oracle import Question
-from evaluation.served_editor.plan import FAULTS, OVER_EDITED, PLANS, SEED
+from evaluation.served_editor.plan import FAULTS, OVER_EDITED, PLANS, SEED, WITH_REGION
 from evaluation.served_editor.running import Done, Request, arms, finished
 from evaluation.validity import roster
 from evaluation.validity.changes import changes_of
@@ -60,8 +60,6 @@ OUT, VALIDITY = RESULTS / "served-editor.json", RESULTS / "validity.json"
 PRESET, STRETCH, EDITS_OF_A_SOURCE = "quick", 3, 10
 """What is compared with, and its stretch of sources and planned edits."""
 REGIONED = ("recolour", "leak", "over-edit")
-WITH_REGION = "with a region"
-"""The key of the figures that `evaluation.served_editor.regions` writes."""
 OBEYED = 400
 """Faultless edits that are measured with the exact region, too."""
 _JUDGED = TypeAdapter(list[Judged])

@@ -34,8 +34,11 @@ from evaluation.preservation.planting import (
     zoom,
 )
 
+WITH_REGION = "with a region"
+"""The key of the figures that `evaluation.served_editor.with_region` writes."""
 SEED = 40_117
-"""Of the plan, of faults and of the server's noise; nothing else in the evaluation draws by it."""
+"""Of the plan, of faults and of the server's noise; nothing else in the evaluation draws by it. Runs with a
+region draw by the two that follow."""
 NOISE = 1.5
 """Standard deviation, in levels, of the grain on every answer: the model's own, so the same for one seed."""
 LATE_S, PATIENCE_S = 4.0, 3.0
