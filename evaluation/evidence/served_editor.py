@@ -33,7 +33,7 @@ SEEN = (
 PLANTED = (
     "*Edits refused* is of those that reached the gate. *By any filter* is of all edits with this fault: the",
     "filters of CLIP come first. Controls are images that were to be left as they are. *By the region* is",
-    "what the same limits say where they get the exact region, which no run has; an edit of all of the image",
+    "what the same limits say where they get the exact region, which this run has not; an edit of all of it",
     "has none.",
 )
 REGIONED = (
@@ -74,8 +74,8 @@ def served_page(file: Path = SERVED) -> str:
         f" {setting['stretch of sources']}, the first of those that `quick` was validated on,"
         f" {setting['planned edits of a source']} planned edits each,"
         f" {len(setting['classifiers'])} classifiers; the plan draws by seed {setting['seed of the plan']}.",
-        f"- With a region: {made[WITH_REGION]['setting']['sources']} of these sources and one classifier;"
-        f" the plans draw by the seeds {seeds}.",
+        f"- With a region: {made[WITH_REGION]['setting']['sources']} of these sources (`REGIONS`) and one"
+        f" classifier; the plans draw by the seeds {seeds}.",
         "",
         "Gateway, worker, ledger and services run in one process, and the editor asks a server on loopback.",
         "The server knows the scene of each image, renders the change that the instruction names, and plants",
@@ -100,7 +100,7 @@ def finding(made: Told) -> str:
         f"Where {share:.0%} of a server's answers are faulty, {_of(gate['kept without a fault'])} of the"
         f" edits that the gate keeps have no fault, and {_of(told)} have none of those that can be told"
         f" without a region; {_of(false)} of right edits are refused. Of the planted bugs {_of(bugs)} are"
-        f" found. With a region {kept} of the kept edits have no fault; {wrong} of right edits are refused."
+        f" found. With a region, {kept} of the kept edits have no fault; {wrong} of right edits are refused."
     )
 
 

@@ -50,11 +50,12 @@ class Region:
         others = [name for name in question.changes if name not in self.attributes]
         if others:
             return f"{others[0]} changes what lies elsewhere"
-        if self.side == "inside" and (stays & (object_mask(question.after) > 0)).any():
+        before, after = (object_mask(scene) > 0 for scene in (question.before, question.after))
+        if (stays & after & ~before).any():
             return "the object has another silhouette"
         if question.before.style != "photo":
             return f"the {question.before.style} spreads the change"
-        return "a part of the object is thinner than a pixel"
+        return "a part of the object, or a gap in it, is narrower than a pixel"
 
 
 REGIONS: Mapping[RegionOfEdits, Region] = {

@@ -37,6 +37,9 @@ def test_what_leaves_the_region_has_its_reason() -> None:
         "the object has another silhouette"
     )
     assert beyond("background", "background", "snow", painting) == "the painting spreads the change"
+    assert beyond("background", "background", "snow", replace(SCENE, object_class="sled")) == (
+        "a part of the object, or a gap in it, is narrower than a pixel"
+    )
 
 
 def test_the_mask_that_is_uploaded_is_the_object_with_its_soft_edge() -> None:
