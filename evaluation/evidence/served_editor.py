@@ -41,8 +41,7 @@ REGIONED = (
     "region and refuses every fault, and the server takes the mask (`mask = true`) but plants its faults",
     "outside the region. Where the true counterfactual itself changes what the region keeps, visibly and by",
     "more than a pixel's edge, an answer is neither right nor wrong: the edit is left out of all other",
-    "figures here. *By the limits* is of all answered edits whose change is seen, whatever CLIP's filters",
-    "say of them.",
+    "figures here. *By the limits* is of all answered edits with this fault, whatever CLIP's filters say.",
 )
 MASKED = ("region", "fault", "edits refused", "n", "by any filter", "n", "by the limits", "n")
 Told = Mapping[str, Any]
@@ -53,6 +52,7 @@ def served_page(file: Path = SERVED) -> str:
     made: Told = json.loads(file.read_bytes())
     faulty, setting, regions = made["faulty"], made["setting"], made[WITH_REGION]["runs"]
     seeds = " and ".join(str(each["seed of the plan"]) for each in regions.values())
+    sources = " and ".join(f"{each['sources']} (`{name}`)" for name, each in regions.items())
     left = faulty["by the exact region"]["left out: all of the image was to change"]
     asked = faulty["gate"]["false refusals by what was asked"]
     gate = [[name, *_share(faulty["gate"][name])] for name in GATE]
@@ -74,8 +74,7 @@ def served_page(file: Path = SERVED) -> str:
         f" {setting['stretch of sources']}, the first of those that `quick` was validated on,"
         f" {setting['planned edits of a source']} planned edits each,"
         f" {len(setting['classifiers'])} classifiers; the plan draws by seed {setting['seed of the plan']}.",
-        f"- With a region: {made[WITH_REGION]['setting']['sources']} of these sources (`REGIONS`) and one"
-        f" classifier; the plans draw by the seeds {seeds}.",
+        f"- With a region: {sources} of these sources, one classifier; the plans draw by the seeds {seeds}.",
         "",
         "Gateway, worker, ledger and services run in one process, and the editor asks a server on loopback.",
         "The server knows the scene of each image, renders the change that the instruction names, and plants",
@@ -210,12 +209,12 @@ def _masked(runs: Told) -> Iterator[list[str]]:
             "none",
             *_share(each["gate"]["false refusals"]),
             *_share(None),
-            *_share(limits["obeys"]["found"]),
+            *_share(None),
         ]
 
 
 def _masked_kinds(runs: Told) -> Iterator[list[str]]:
-    for group in (*BY_KIND, "recolour", "over-edit"):
+    for group in ("leak", "recolour", "over-edit"):
         kinds = [each["by the limits alone"].get(group, {}).get("by kind", {}) for each in runs.values()]
         for kind in sorted(set().union(*kinds)):
             yield [f"{group}: {kind}", *(cell for each in kinds for cell in _share(each.get(kind)))]

@@ -1,6 +1,6 @@
 """The second part of ``make validate-served``: the same server, sources with masks, and runs with a region.
 
-    python -m evaluation.served_editor.with_region [--sources 96] [--state FOLDER] [--out FILE]
+    python -m evaluation.served_editor.with_region [--sources 96] [--regions object,background] [--out FILE]
 
 One run edits the object, one what lies around it. Each refuses every fault. The server takes the masks and
 does not keep to them: what it plants lies outside the region. Where the true counterfactual itself changes
@@ -26,7 +26,7 @@ from counterpose_miniature.world.renderer import render
 from counterpose_miniature.world.scene import Scene
 from evaluation.paths import STATE
 from evaluation.served_editor import running
-from evaluation.served_editor.__main__ import EDITS_OF_A_SOURCE, OUT, STRETCH, scenes
+from evaluation.served_editor.__main__ import EDITS_OF_A_SOURCE, OUT, REGIONED, STRETCH, scenes
 from evaluation.served_editor.figures import (
     EDIT,
     Judged,
@@ -69,6 +69,7 @@ def figures_of(region: Region, done: Done, known: Mapping[str, Scene], store: Bl
     del gate["kept without a fault, of faults that can be told"]
     return {
         "seed of the plan": region.seed,
+        "sources": len(known),
         "edit types": list(region.edit_types),
         "outcomes": outcome_figures(done.items, done.answers),
         "left out": left_out(list(zip(edits, reasons, strict=True))),
@@ -85,15 +86,13 @@ def _question(pair: Pair, known: Mapping[str, Scene]) -> Question:
 def _told(
     region: Region, pairs: Sequence[Pair], known: Mapping[str, Scene], store: BlobStore
 ) -> Iterator[Judged]:
-    """Yield what the limits say of edits whose change is seen, by the run's masks, whatever CLIP says."""
+    """Yield what the limits say of planted faults by the run's masks, whatever CLIP says."""
     for pair in pairs:
-        names, result = pair.faults, pair.item.result
-        if names is None and pair.answer.seen and result is not None:
+        if pair.answer.group in REGIONED and pair.answer.seen and pair.item.result is not None:
             scene = known[pair.answer.image]
-            edited = decode_image(store.get(result.image))
-            names = list(Limits().faults(measure(render(scene), edited, region=region.allowed(scene))))
-        if pair.answer.seen:
-            yield pair.answer.group, pair.answer.fault, names
+            edited = decode_image(store.get(pair.item.result.image))
+            names = Limits().faults(measure(render(scene), edited, region=region.allowed(scene)))
+            yield pair.answer.group, pair.answer.fault, list(names)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -102,6 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sources", type=int, default=96, help="images, spread evenly over the classes")
+    parser.add_argument("--regions", default=",".join(REGIONS), help="the figures of others stay")
     parser.add_argument("--state", type=Path, default=STATE / "served-editor", help="folder of what is done")
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args(arguments)
@@ -109,16 +109,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen, state = scenes(given.sources), given.state.absolute() / f"regions-{given.sources}"
     known, store = by_image(chosen), BlobStore(str(state / "store"))
     asked = Request(chosen, [CLASSIFIER], EDITS_OF_A_SOURCE, STRETCH)
-    runs = {
-        name: figures_of(REGIONS[name], finished(arm, asked, state), known, store)
-        for name, arm in region_arms().items()
-    }
-    setting = {
-        "sources": given.sources,
-        "planned edits of a source": EDITS_OF_A_SOURCE,
-        "classifier": CLASSIFIER,
-    }
     beside = json.loads(given.out.read_bytes()) if given.out.exists() else {}
+    runs = beside.get(WITH_REGION, {}).get("runs", {})
+    for name, arm in region_arms().items():
+        if name in given.regions.split(","):
+            runs[name] = figures_of(REGIONS[name], finished(arm, asked, state), known, store)
+    setting = {"planned edits of a source": EDITS_OF_A_SOURCE, "classifier": CLASSIFIER}
     made = beside | {WITH_REGION: {"aims": region_aims(runs), "setting": setting, "runs": runs}}
     write_atomically(given.out, f"{json.dumps(made, indent=1, ensure_ascii=False)}\n".encode())
 
