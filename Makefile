@@ -198,8 +198,9 @@ validate-preservation: $(STAMP) ## plant movements, leaks and drifts in true cou
 validate-judges: $(STAMP) ## compare the rule k of n of a stress test's judges with CLIP alone at equal yield: evaluation/results/judges.json (SCENES=600)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.judges $(if $(SCENES),--scenes $(SCENES))
 
-validate-served: $(STAMP) ## run a stress test on an images server that plants faults, and judge the gate: evaluation/results/served-editor.json (SOURCES=400)
+validate-served: $(STAMP) ## run a stress test on an images server that plants faults, and judge the gate: evaluation/results/served-editor.json (SOURCES=400 REGIONS=96)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.served_editor $(if $(SOURCES),--sources $(SOURCES))
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.served_editor.with_region $(if $(REGIONS),--sources $(REGIONS))
 
 validate-interface: $(STAMP) ## compare dataset interfaces with rendered truth: evaluation/results/interface-validity.json (SEEDS= IMAGES=)
 	$(BIN)/python -m evaluation.interface_validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(IMAGES),--images $(IMAGES))

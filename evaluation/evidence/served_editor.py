@@ -11,7 +11,7 @@ from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.types import Estimate
 from evaluation.evidence.markdown import NONE, cells, figure, page, table
 from evaluation.paths import RESULTS
-from evaluation.served_editor.plan import FAULTY, PLANS
+from evaluation.served_editor.plan import FAULTY, PLANS, WITH_REGION
 
 SERVED = RESULTS / "served-editor.json"
 GATE = (
@@ -34,16 +34,26 @@ SEEN = (
 PLANTED = (
     "*Edits refused* is of those that reached the gate. *By any filter* is of all edits with this fault: the",
     "filters of CLIP come first. Controls are images that were to be left as they are. *By the region* is",
-    "what the same limits say where they get the exact region, which no run has; an edit of all of the image",
+    "what the same limits say where they get the exact region, which this run has not; an edit of all of it",
     "has none.",
 )
+REGIONED = (
+    "The same server and shares of faults. The sources have the masks of their objects, the run names a",
+    "region and refuses every fault, and the server takes the mask (`mask = true`) but plants its faults",
+    "outside the region. Where the true counterfactual itself changes what the region keeps, visibly and by",
+    "more than a pixel's edge, an answer is neither right nor wrong: the edit is left out of all other",
+    "figures here. *By the limits* is of all answered edits with this fault, whatever CLIP's filters say.",
+)
+MASKED = ("region", "fault", "edits refused", "n", "by any filter", "n", "by the limits", "n")
 Told = Mapping[str, Any]
 
 
 def served_page(file: Path = SERVED) -> str:
     """Write the page."""
     made: Told = json.loads(file.read_bytes())
-    faulty, setting = made["faulty"], made["setting"]
+    faulty, setting, regions = made["faulty"], made["setting"], made[WITH_REGION]["runs"]
+    seeds = " and ".join(str(each["seed of the plan"]) for each in regions.values())
+    sources = " and ".join(f"{each['sources']} (`{name}`)" for name, each in regions.items())
     left = faulty["by the exact region"]["left out: all of the image was to change"]
     asked = faulty["gate"]["false refusals by what was asked"]
     gate = [[name, *_share(faulty["gate"][name])] for name in GATE]
@@ -58,12 +68,14 @@ def served_page(file: Path = SERVED) -> str:
         *_section("Planted faults, by kind and size", kinds),
         *_section("Planted bugs", table(BUGS, _bugs(made))),
         *_section("Other behaviour of the server", _outcomes(faulty["outcomes"])),
+        *_with_region(made[WITH_REGION]),
     ]
     how = [
         f"- `make validate-served SOURCES={setting['sources']}`: {setting['sources']} sources of stretch"
         f" {setting['stretch of sources']}, the first of those that `quick` was validated on,"
         f" {setting['planned edits of a source']} planned edits each,"
         f" {len(setting['classifiers'])} classifiers; the plan draws by seed {setting['seed of the plan']}.",
+        f"- With a region: {sources} of these sources, one classifier; the plans draw by the seeds {seeds}.",
         "",
         "Gateway, worker, ledger and services run in one process, and the editor asks a server on loopback.",
         "The server knows the scene of each image, renders the change that the instruction names, and plants",
@@ -83,11 +95,15 @@ def finding(made: Told) -> str:
     # Faults that nobody would see are planned, and not planted.
     answers = faulty["outcomes"]["answers by group"]
     share = proportion(sum(answers.get(group, 0) for group in FAULTY), sum(answers.values()))
+    regions = {name: each["gate"] for name, each in made[WITH_REGION]["runs"].items()}
+    kept = " and ".join(f"{_of(each['kept without a fault'])} (`{name}`)" for name, each in regions.items())
+    wrong = " and ".join(_of(each["false refusals"]) for each in regions.values())
     return (
         f"Where {_of(share.model_dump())} of a server's answers are faulty,"
         f" {_of(gate['kept without a fault'])} of the edits that the gate keeps have no fault,"
         f" and {_of(told)} have none of those that can be told without a region;"
         f" {_of(false)} of right edits are refused. Of the planted bugs {_of(bugs)} are found."
+        f" With a region, {kept} of the kept edits have no fault; {wrong} of right edits are refused."
     )
 
 
@@ -141,6 +157,71 @@ def _kinds(faulty: Told) -> Iterator[list[str]]:
                 *_share(controls[group]["by kind"].get(kind)),
                 *_share(regions.get(group, {}).get("by kind", {}).get(kind)),
             ]
+
+
+def _with_region(told: Told) -> Iterator[str]:
+    runs: Told = told["runs"]
+    gate = (
+        [f"`{name}`", figure, *_share(each["gate"][figure])]
+        for name, each in runs.items()
+        for figure in GATE
+        if figure in each["gate"]
+    )
+    asked = (
+        [
+            f"`{name}`",
+            attribute,
+            *_share(each["gate"]["false refusals by what was asked"].get(attribute)),
+            *_share(left),
+        ]
+        for name, each in runs.items()
+        for attribute, left in each["left out"]["by what was asked"].items()
+    )
+    yield from _section(
+        "With a region", REGIONED, table(("aim", "target", "reached", "n", "met"), map(_aim, told["aims"]))
+    )
+    yield from (*table(("region", "figure", "share", "n"), gate), "")
+    yield from (*(f"- {_left_out(name, each['left out'])}" for name, each in runs.items()), "")
+    yield from (*table(("region", "asked for", "right edits refused", "n", "left out", "n"), asked), "")
+    yield from (*table(MASKED, _masked(runs)), "")
+    yield from (
+        *table(
+            ("fault, by the limits", *(cell for name in runs for cell in (f"`{name}`", "n"))),
+            _masked_kinds(runs),
+        ),
+        "",
+    )
+
+
+def _left_out(name: str, left: Told) -> str:
+    reasons = "; ".join(f"{reason}: {count}" for reason, count in left["by reason"].items())
+    return (
+        f"`{name}`: {_of(left['edits'])} of the answered edits are left out ({reasons}). Of those that the"
+        f" server made as asked for, {_of(left['refused, of those as asked for'])} are refused."
+    )
+
+
+def _masked(runs: Told) -> Iterator[list[str]]:
+    for name, each in runs.items():
+        limits = each["by the limits alone"]
+        for group, planted in each["planted in edits"].items():
+            shares = (planted["refused for preservation"], planted["dropped by any filter of images"])
+            found = limits.get(group, {}).get("found")
+            yield [f"`{name}`", group, *(cell for share in (*shares, found) for cell in _share(share))]
+        yield [
+            f"`{name}`",
+            "none",
+            *_share(each["gate"]["false refusals"]),
+            *_share(None),
+            *_share(None),
+        ]
+
+
+def _masked_kinds(runs: Told) -> Iterator[list[str]]:
+    for group in ("leak", "recolour", "over-edit"):
+        kinds = [each["by the limits alone"].get(group, {}).get("by kind", {}) for each in runs.values()]
+        for kind in sorted(set().union(*kinds)):
+            yield [f"{group}: {kind}", *(cell for each in kinds for cell in _share(each.get(kind)))]
 
 
 def _bugs(made: Told) -> Iterator[list[str]]:

@@ -43,7 +43,7 @@ from evaluation.served_editor.figures import (
     region_figures,
 )
 from evaluation.served_editor.oracle import Question
-from evaluation.served_editor.plan import FAULTS, OVER_EDITED, PLANS, SEED
+from evaluation.served_editor.plan import FAULTS, OVER_EDITED, PLANS, SEED, WITH_REGION
 from evaluation.served_editor.running import Done, Request, arms, finished
 from evaluation.validity import roster
 from evaluation.validity.changes import changes_of
@@ -185,6 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen, known = given.servers.split(","), arms(PLANS)
     runs = {name: finished(known[name], asked, study.state) for name in chosen}
     made = study.report(runs)
+    if given.out.exists() and (beside := json.loads(given.out.read_bytes()).get(WITH_REGION)):
+        made[WITH_REGION] = beside
     text = json.dumps(made, indent=1, ensure_ascii=False)
     write_atomically(given.out, f"{text}\n".encode())
 

@@ -142,9 +142,13 @@ def control_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
 
 def region_figures(judged: Sequence[Judged]) -> dict[str, Any]:
     """What the same limits say of edits by the exact region of the change."""
-    found: dict[str, Any] = {
-        "left out: all of the image was to change": rate(names is None for *_, names in judged)
-    }
+    left = rate(names is None for *_, names in judged)
+    return {"left out: all of the image was to change": left, **limits_figures(judged)}
+
+
+def limits_figures(judged: Sequence[Judged]) -> dict[str, Any]:
+    """How many edits the limits call faulty, by what was planted."""
+    found = dict[str, Any]()
     for group in dict.fromkeys(group for group, *_ in judged):
         own = [(fault, bool(names)) for each, fault, names in judged if each == group and names is not None]
         found[group] = {

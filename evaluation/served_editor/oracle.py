@@ -15,15 +15,16 @@ import numpy as np
 
 from counterpose_core.blobs import cache_key, digest
 from counterpose_core.images.codecs import Pixels, encode_png, encode_raw
+from counterpose_core.images.masks import BLACK, WHITE, Matte
 from counterpose_core.preservation.arrays import grown
 from counterpose_core.text.edit_instruction import TEMPLATES
 from counterpose_core.transforms.arrays import Mask
-from counterpose_miniature.world.renderer import render
+from counterpose_miniature.world.renderer import object_mask, render
 from counterpose_miniature.world.sampling import FREE_NUISANCE
 from counterpose_miniature.world.scene import VALUES, Scene
 from evaluation.preservation.planting import VISIBLE, difference, noisy, resized
 from evaluation.preservation.trials import TOUCHED, region_of_attribute
-from evaluation.served_editor.plan import FAULTS, LATE_S, NOISE, OVER_EDITED, SEED, SIZES, Plan
+from evaluation.served_editor.plan import FAULTS, LATE_S, NOISE, OVER_EDITED, SIZES, Plan
 from evaluation.validity.changes import asked as changes_asked
 from fakes.images_server import Asked, Reply, drawing, refusal
 
@@ -76,6 +77,12 @@ class Question:
         return region
 
 
+def mask_file(scene: Scene) -> bytes:
+    """Return the PNG that a user uploads as the mask of a scene's object, with its soft edge."""
+    levels = np.rint(object_mask(scene) * WHITE).astype(np.uint8)
+    return encode_png(np.repeat(levels[..., None], 3, axis=2))
+
+
 @dataclass(frozen=True)
 class Answer:
     """What the server did, the planted fault, and whether the change that was asked for can be seen."""
@@ -111,25 +118,33 @@ class Oracle:
         key = question_key(image, prompt, seed)
         again = self._asked[key]
         self._asked[key] += 1
-        pixels, done = self._answered(
-            image, question, np.random.default_rng([SEED, int(key[:15], 16)]), again
-        )
+        generator = np.random.default_rng([self.plan.seed, int(key[:15], 16)])
+        pixels, done = self._answered(image, question, asked.mask, generator, again)
         self.note(key, done)
         if done.group == "refuses":
             return refusal(400, "content_policy_violation", "Not this image.")
         if done.group == "late" and not again:
             closing.wait(LATE_S)
         # Of the request's seed alone, as a model draws its noise.
-        return drawing(encode_png(noisy(pixels, np.random.default_rng([SEED, seed]), deviation=NOISE)))
+        return drawing(
+            encode_png(noisy(pixels, np.random.default_rng([self.plan.seed, seed]), deviation=NOISE))
+        )
 
     def _answered(
-        self, image: str, question: Question, generator: np.random.Generator, again: int
+        self, image: str, question: Question, mask: Matte | None, generator: np.random.Generator, again: int
     ) -> tuple[Pixels, Answer]:
-        """Return an image and what was done to it; the right one where nobody would see the fault."""
+        """Return an image and what was done to it; the right one where nobody would see the fault.
+
+        Of a mask only this is taken: what is planted lies outside.
+        """
         group = self.plan.group(generator)
         source, edited = render(question.before), render(question.after)
         region = question.region(source, edited)
         seen = difference(source, edited, region) >= VISIBLE
+        if group == "ignored" and not seen:
+            group = "obeys"
+        if mask is not None:
+            region |= mask == BLACK
         fault, planted = _planted(group, question, (source, edited, region), generator, again)
         if planted is None:
             group, fault = group if group in ("refuses", "late") else "obeys", "none"
@@ -162,8 +177,7 @@ def _planted(
     if group == "another size":
         scale = float(generator.choice(SIZES))
         return f"{scale:g} of the side", resized(edited, generator, scale=scale)
-    ignores = group == "ignored" and difference(source, edited, region) >= VISIBLE
-    return "the source again", source if ignores else None
+    return "the source again", source if group == "ignored" else None
 
 
 def _over_edited(

@@ -34,8 +34,11 @@ from evaluation.preservation.planting import (
     zoom,
 )
 
+WITH_REGION = "with a region"
+"""The key of the figures that `evaluation.served_editor.with_region` writes."""
 SEED = 40_117
-"""Of the plan, of faults and of the server's noise; nothing else in the evaluation draws by it."""
+"""Of the plan, of faults and of the server's noise; nothing else in the evaluation draws by it. Runs with a
+region draw by the two that follow."""
 NOISE = 1.5
 """Standard deviation, in levels, of the grain on every answer: the model's own, so the same for one seed."""
 LATE_S, PATIENCE_S = 4.0, 3.0
@@ -103,10 +106,11 @@ SIZES = (0.8125, 1.25)
 
 @dataclass(frozen=True)
 class Plan:
-    """How often the server does what: a share by group, what is left it obeys."""
+    """How often the server does what: a share by group, what is left it obeys; drawn by ``seed``."""
 
     name: str
     shares: Mapping[str, float]
+    seed: int = SEED
 
     def group(self, generator: np.random.Generator) -> str:
         """Draw what becomes of one question."""

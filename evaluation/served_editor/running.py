@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -32,7 +33,7 @@ from counterpose_services.settings import ServiceSettings
 from evaluation.hunt_validity.engines import Kept
 from evaluation.paths import SUITE_WEIGHTS
 from evaluation.product_speed.bare_engines import Bare
-from evaluation.served_editor.oracle import Answer, Oracle
+from evaluation.served_editor.oracle import Answer, Oracle, mask_file
 from evaluation.served_editor.plan import PATIENCE_S, Plan
 from evaluation.validity.kept import kept
 from evaluation.validity.roster import SUITE
@@ -48,11 +49,19 @@ _UPLOADED = 32
 
 @dataclass(frozen=True)
 class Arm:
-    """A run on one server: its plan, the port, and what the request says of preservation."""
+    """A run on one server: its plan, the port, and the request's fields that other arms have not.
+
+    Of one with a ``region`` the sources have the masks of their objects, and the server takes them.
+    """
 
     plan: Plan
     port: int
-    preservation: Mapping[str, Any]
+    fields: Mapping[str, Any]
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether masks bound the edits."""
+        return "region" in self.fields
 
 
 @dataclass(frozen=True)
@@ -104,14 +113,14 @@ async def _ran(arm: Arm, asked: Request, folder: Path) -> Done:
     oracle = Oracle(arm.plan, by_image(asked.scenes), lambda key, one: answers.add({key: asdict(one)}))
     with ExitStack() as stack:
         server = stack.enter_context(images_server(oracle, arm.port))
-        suite = served_suite(server)
+        suite = served_suite(server, mask=arm.is_masked)
         ports: dict[str, Any] = {**_engines(store_url, asked.models)}
         services = Services(**ports, editor=cast(Any, _editor(suite, server, store, folder)))
         ledger = Ledger(f"sqlite:///{folder}/ledger.db")
         async with fake_gateway(
             folder, ports=lambda world: services, suite=suite, ledger=ledger, store=store
         ) as gateway:
-            await _upload(gateway, asked.scenes)
+            await _upload(gateway, asked.scenes, masked=arm.is_masked)
             create = StressTestCreate(
                 dataset=DATASET,
                 classifiers=list(asked.classifiers),
@@ -119,7 +128,7 @@ async def _ran(arm: Arm, asked: Request, folder: Path) -> Done:
                 # As the presets' figures on record: one stage over every image.
                 confirm=False,
                 seed=asked.seed,
-                **arm.preservation,
+                **arm.fields,
             )
             run_id = await _worked_off(gateway, create)
             summary = await gateway.http.get(f"/v1/runs/{run_id}/summary")
@@ -129,10 +138,13 @@ async def _ran(arm: Arm, asked: Request, folder: Path) -> Done:
     return Done(items, told, made)
 
 
-async def _upload(gateway: FakeGateway, scenes: Sequence[Scene]) -> None:
+async def _upload(gateway: FakeGateway, scenes: Sequence[Scene], *, masked: bool) -> None:
     await gateway.http.post("/v1/datasets", json={"name": DATASET})
     for start in range(0, len(scenes), _UPLOADED):
-        batch = [one.model_dump(mode="json") for one in uploads(scenes[start : start + _UPLOADED], start)]
+        some = scenes[start : start + _UPLOADED]
+        batch = [one.model_dump(mode="json") for one in uploads(some, start)]
+        for scene, one in zip(some, batch, strict=True):
+            one["mask_base64"] = base64.b64encode(mask_file(scene)).decode() if masked else None
         answer = await gateway.http.post(f"/v1/datasets/{DATASET}/sources", json={"sources": batch})
         answer.raise_for_status()
 
@@ -150,8 +162,8 @@ async def _worked_off(gateway: FakeGateway, create: StressTestCreate) -> str:
     return run_id
 
 
-def served_suite(server: ImagesServer) -> Suite:
-    """The miniature suite with an editor at the server's address."""
+def served_suite(server: ImagesServer, *, mask: bool = False) -> Suite:
+    """The miniature suite with an editor at the server's address, which takes a ``mask`` or none."""
     editor = EditorSuite.model_validate(
         {
             "model": "oracle",
@@ -159,7 +171,7 @@ def served_suite(server: ImagesServer) -> Suite:
             "resolution": 64,
             "default_preset": "api",
             "redraw": "api",
-            "presets": {"api": {"backend": "images-api", "seeded": True}},
+            "presets": {"api": {"backend": "images-api", "seeded": True, "mask": mask}},
         }
     )
     # What its images measure at least was measured with an editor of its own.

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from counterpose_core.contract.preservation import FAULTS
+from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_processes.ports import free_port
 from evaluation.served_editor import __main__ as command
-from evaluation.served_editor import running
-from evaluation.served_editor.plan import PLANS, Plan
+from evaluation.served_editor import running, with_region
+from evaluation.served_editor.plan import PLANS, WITH_REGION, Plan
 from evaluation.validity.report import Validity
 
 
@@ -51,3 +53,36 @@ def test_a_run_on_each_server_is_measured_and_kept(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(running, "images_server", gone)
     command.main(given)
     assert json.loads(out.read_bytes()) == made
+
+
+def test_each_region_has_a_run_with_every_fault_refused_and_a_seed_of_its_own() -> None:
+    arms = with_region.region_arms()
+    assert set(arms) == {"object", "background"}
+    for arm in arms.values():
+        create = StressTestCreate(dataset="scenes", classifiers=["a"], seed=3, **arm.fields)
+        assert (create.refused_faults, arm.is_masked) == (list(FAULTS), True)
+        assert arm.plan.shares == PLANS["faulty"].shares
+    seeds = [PLANS["faulty"].seed, *(arm.plan.seed for arm in arms.values())]
+    assert seeds == [40_117, 40_118, 40_119]
+    assert len({arm.port for arm in arms.values()}) == 2
+
+
+def test_a_run_with_a_region_finds_leaks_and_its_figures_stand_beside_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(with_region, "PLANS", {"faulty": Plan("faulty", {"leak": 0.4})})
+    monkeypatch.setattr(with_region, "EDITS_OF_A_SOURCE", 5)
+    monkeypatch.setattr(running, "PORT", free_port())
+    out = tmp_path / "out.json"
+    out.write_text('{"faulty": "of the runs without a region"}')
+    with_region.main(["--sources", "8", "--state", str(tmp_path), "--out", str(out)])
+    made = json.loads(out.read_bytes())
+    assert made["faulty"] == "of the runs without a region"
+    runs = made[WITH_REGION]["runs"]
+    assert set(runs["object"]["gate"]["false refusals by what was asked"]) <= {"colour", "kind"}
+    assert {"companion", "background"} <= set(runs["background"]["left out"]["by what was asked"])
+    found = [each["planted in edits"]["leak"]["refused for preservation"] for each in runs.values()]
+    assert sum(one["n"] for one in found) > 5
+    assert sum(one["n"] * (one["estimate"] or 0) for one in found) / sum(one["n"] for one in found) > 0.8
+    assert all(each["by the limits alone"]["leak"]["found"]["n"] >= 3 for each in runs.values())
+    assert len(made[WITH_REGION]["aims"]) == 12

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from counterpose_core.images.codecs import Pixels, decode_image
+from counterpose_core.images.masks import Matte, editable
 from counterpose_core.text.edit_instruction import TEMPLATES
 from counterpose_miniature.world.grammar import caption
 from counterpose_miniature.world.renderer import render
@@ -18,7 +19,7 @@ from counterpose_miniature.world.sampling import DATASET
 from counterpose_miniature.world.scene import Scene
 from counterpose_miniature.world.seeds import VALIDATION, scene_for
 from evaluation.preservation.planting import CALIBRATION, difference
-from evaluation.served_editor.oracle import Answer, Oracle, Question, captions_of, question_key
+from evaluation.served_editor.oracle import Answer, Oracle, Question, captions_of, mask_file, question_key
 from evaluation.served_editor.plan import FAULTS, OVER_EDITED, PLANS, Plan
 from evaluation.validity.sources import image_of
 from fakes.images_server import Asked, Reply
@@ -27,9 +28,11 @@ SCENE = Scene("bus", "plain", "red", "grass", "clear", "photo", "none", nuisance
 INSTRUCTION = TEMPLATES["both-captions"].instruction
 
 
-def asked(scene: Scene = SCENE, after: Scene | None = None, seed: int = 5) -> Asked:
+def asked(
+    scene: Scene = SCENE, after: Scene | None = None, seed: int = 5, mask: Matte | None = None
+) -> Asked:
     prompt = INSTRUCTION(caption(scene), caption(after or scene))
-    return Asked("/v1/images/edits", {"prompt": prompt, "seed": str(seed)}, None, render(scene))
+    return Asked("/v1/images/edits", {"prompt": prompt, "seed": str(seed)}, None, render(scene), mask)
 
 
 def oracle(group: str | None = None) -> tuple[Oracle, dict[str, Answer]]:
@@ -103,6 +106,38 @@ def test_a_planted_fault_is_seen_and_noted_with_its_kind(group: str) -> None:
     assert difference(render(after), image, np.ones(image.shape[:2], dtype=np.bool_)) > 1
     if group in FAULTS:
         assert answer.fault in FAULTS[group]
+
+
+@pytest.mark.parametrize("group", ["leak", "over-edit"])
+def test_what_is_planted_lies_outside_the_mask(group: str) -> None:
+    # Of a companion the exact region is its own: without the mask, most would be planted beside it.
+    after = SCENE.changed("companion", "dog")
+    around = editable(mask_file(SCENE), "outside", (64, 64))
+    served, notes = oracle(group)
+    planted = 0
+    for seed in range(12):
+        transparent = np.where(around, 0, 255).astype(np.uint8)
+        image = pixels(served(asked(after=after, seed=seed, mask=transparent), threading.Event()))
+        (answer,) = notes.values()
+        notes.clear()
+        if answer.group == group:
+            planted += 1
+            inside = np.abs(image.astype(int) - render(after)).max(axis=-1)[~around] > 12
+            assert inside.mean() > 0.01
+    assert planted > 2
+
+
+def test_another_seed_of_the_plan_plants_other_faults() -> None:
+    def groups(seed: int) -> list[str]:
+        notes = dict[str, Answer]()
+        plan = Plan("test", PLANS["faulty"].shares, seed)
+        served = Oracle(plan, {image_of(SCENE): SCENE}, notes.__setitem__)
+        for value in ("blue", "green", "yellow", "white"):
+            served(asked(after=SCENE.changed("colour", value)), threading.Event())
+        return [answer.fault for answer in notes.values()]
+
+    assert groups(PLANS["faulty"].seed) == groups(PLANS["faulty"].seed)
+    assert len({tuple(groups(seed)) for seed in range(4)}) > 1
 
 
 @pytest.mark.parametrize("group", ["reshape", "another size"])
