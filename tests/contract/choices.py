@@ -143,6 +143,8 @@ HUNTS: Choices = {
 }
 OTHERS: Choices = {
     "RunRename.name": WORDS,
+    # No run here has a budget.
+    "RunResume.spending": None,
     "JobCreate.cluster": {"enum": [NAME]},
     "WebhookCreate.url": {"enum": [WEBHOOK]},
     "GateCreate.digest": None,

@@ -16,6 +16,8 @@ OF_JOB = ("StressTestOfJob", "ShiftBenchmarkOfJob", "BugHuntOfJob", "GateOfJob")
 
 OF_KINDS = ("/summary", "/report", "/export", "/items", "/items/{item_id}")
 """What is asked of a run in other words by its kind: by thresholds, a cursor or an item."""
+DROPPED = ("idempotency-key", "keep", "without")
+"""Parameters that are not drawn; the last two depend on the judges of a run, whose tests have them."""
 
 
 def with_known_ids(document: dict[str, Any], live: Live) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def with_known_ids(document: dict[str, Any], live: Live) -> dict[str, Any]:
         of_kinds = path.removeprefix("/v1/runs/{run_id}") in OF_KINDS
         for method, operation in methods.items():
             # A key that was used with another body is refused, and short keys are drawn again and again.
-            given = [each for each in parameters_of(operation) if each["name"] != "idempotency-key"]
+            given = [each for each in parameters_of(operation) if each["name"] not in DROPPED]
             operation["parameters"] = _of_kind(given, "stress-test") if of_kinds else given
             for kind, (run, *_) in live.known.runs.items() if of_kinds else ():
                 own = [each for each in _of_kind(given, kind) if each["name"] != "run_id"]

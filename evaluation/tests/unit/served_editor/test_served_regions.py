@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from counterpose_core.contract.regions import RegionOfEdits
 from counterpose_core.images.codecs import encode_png
 from counterpose_core.images.masks import file_mask
 from counterpose_miniature.world.renderer import object_mask, render
@@ -18,7 +20,7 @@ from evaluation.tests.fakes.served_editor import pair
 SCENE = Scene("bus", "plain", "red", "grass", "clear", "photo", "none", nuisance=110_000_007)
 
 
-def beyond(name: str, attribute: str, value: str, scene: Scene = SCENE) -> str | None:
+def beyond(name: RegionOfEdits, attribute: str, value: str, scene: Scene = SCENE) -> str | None:
     return REGIONS[name].beyond(Question(scene, {attribute: (getattr(scene, attribute), value)}))
 
 
@@ -71,7 +73,7 @@ def test_edits_that_leave_the_region_are_counted_by_reason_with_what_the_gate_do
 
 
 def test_an_aim_of_a_region_is_of_its_own_run() -> None:
-    refused = {"reason": "gate-preservation", "faults": ["leaked"]}
+    refused: dict[str, Any] = {"reason": "gate-preservation", "faults": ["leaked"]}
     good = [pair("leak", **refused), pair("obeys", faults=[])]
     bad = [pair("leak", faults=[]), pair("obeys", **refused)]
     runs = {
