@@ -20,6 +20,7 @@ from counterpose_core.tracing import Tracing
 from counterpose_gateway import main as command
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.main import main
+from counterpose_gateway.services.accounts import Accounted
 from counterpose_gateway.services.caller import ServiceCaller
 from counterpose_gateway.services.clients import calling_services
 from counterpose_gateway.settings import GatewaySettings
@@ -113,10 +114,14 @@ def test_serve_waits_less_for_services_than_the_worker(
     patience: list[tuple[float, float | None]] = []
 
     def noted(
-        settings: GatewaySettings, tracing: Tracing, *, absent_seconds: float | None = None
+        settings: GatewaySettings,
+        tracing: Tracing,
+        *,
+        absent_seconds: float | None = None,
+        accounted: Accounted | None = None,
     ) -> AbstractAsyncContextManager[ServiceCaller]:
         patience.append((settings.patience_seconds, absent_seconds))
-        return calling_services(settings, tracing, absent_seconds=absent_seconds)
+        return calling_services(settings, tracing, absent_seconds=absent_seconds, accounted=accounted)
 
     async def serve(server: uvicorn.Server) -> None:
         """Stop at once."""

@@ -77,7 +77,7 @@ def test_a_call_that_is_counted_only_once_it_is_answered_is_found(monkeypatch: p
         reserve(rows, run_id, call, "editor", spent)
         settle(rows, run_id, call, spent)
 
-    monkeypatch.setattr(SpendingRows, "reserve", lambda *_: None)
+    monkeypatch.setattr(SpendingRows, "reserve", lambda *_, **__: None)
     monkeypatch.setattr(SpendingRows, "settle", counted)
     assert first_violation().startswith("I8: ")
 

@@ -90,7 +90,7 @@ def test_a_fault_without_a_test_says_so() -> None:
     page = faults.page({"B25": ["tests/a.py::test_b"]}, {})
     assert "| B25 | An empty text. | - | `tests/a.py::test_b` |" in page
     assert "| B26 | A text of one megabyte. | - | no test |" in page
-    assert "1 of 124" in page
+    assert "1 of 125" in page
 
 
 def test_a_fault_that_waits_for_a_product_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

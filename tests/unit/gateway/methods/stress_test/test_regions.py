@@ -283,7 +283,7 @@ async def test_a_preset_may_name_the_region_which_the_run_records(
     config, items = await planned(masked(world), fake_services(world), preset="lance-region", **asked)
     assert config.request.region == recorded
     # What leaving it out means is said where it is asked for.
-    assert "null for the preset's, else everywhere" in field_description(StressTestCreate, "region")
+    assert "null for that of the preset, else everywhere" in field_description(StressTestCreate, "region")
     assert all(item.instruction for item in items)
     assert config.measures_preservation
 
