@@ -180,8 +180,8 @@ demo-hunt: $(STAMP) ## find a planted bug from a classifier and a label alone: d
 demo-photographs: $(STAMP) ## carry out operations on real images of three real networks: demo/photographs.html, demo/photographs.json (fetches 161 MB)
 	$(BIN)/counterpose demo photographs --state $(STATE)-photographs --out demo
 
-validate: $(STAMP) ## compare stress tests with rendered truth: evaluation/results/validity.json (SEEDS= SOURCES= PRESET= CLASSIFIERS=DIR BUGS=FILE AGAIN=1)
-	$(BIN)/python -m evaluation.validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS)) $(if $(AGAIN),--again)
+validate: $(STAMP) ## compare stress tests with rendered truth: evaluation/results/validity.json (SEEDS= SOURCES= EDITS=10 CONTROLS=5 PRESET= CLASSIFIERS=DIR BUGS=FILE AGAIN=1)
+	$(BIN)/python -m evaluation.validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(EDITS),--edits $(EDITS)) $(if $(CONTROLS),--controls $(CONTROLS)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS)) $(if $(AGAIN),--again)
 
 validate-findings: $(STAMP) ## compare runs of one and two stages with rendered truth: evaluation/results/findings-validity.json (SEED= SIZES=48,96 ROSTERS=suite)
 	$(BIN)/python -m evaluation.two_stages $(if $(SEED),--seed $(SEED)) $(if $(SIZES),--sizes $(SIZES)) $(if $(ROSTERS),--rosters $(ROSTERS))

@@ -43,6 +43,7 @@ def load_page(report: LoadReport) -> str:
         "",
         "Values are medians with their range over n repetitions; of a ratio or a quantile, n counts calls.",
         "Callers and gateway share the cores: other machines give other rates; ratios hold better.",
+        *_not_drawn(report),
     ]
     return page("Ledger and gateway under load", finding(report), body, how)
 
@@ -59,7 +60,7 @@ def finding(report: LoadReport) -> str:
 
 def charts(report: LoadReport) -> Mapping[str, list[Growth]]:
     """Return the lines of each drawing by its file's name: a group's figures of one unit by one size."""
-    known = [each for each in report.growth if each.points]
+    known = [line for line in map(_positive, report.growth) if line.points]
     known.sort(key=_axes)
     found: dict[str, list[Growth]] = {}
     for (group, _, _), lines in groupby(known, key=_axes):
@@ -71,6 +72,17 @@ def charts(report: LoadReport) -> Mapping[str, list[Growth]]:
 def load_drawings(report: LoadReport) -> Mapping[str, str]:
     """Return the SVG of each drawing by its file's name."""
     return {name: drawing(lines) for name, lines in charts(report).items()}
+
+
+def _positive(growth: Growth) -> Growth:
+    points = tuple(point for point in growth.points if min(point) > 0)
+    return growth.model_copy(update={"points": points})
+
+
+def _not_drawn(report: LoadReport) -> list[str]:
+    """Name the lines with points at 0, which a quick run's memory has and a logarithmic axis has not."""
+    partial = [line.name for line in report.growth if _positive(line) != line]
+    return ["", f"Points at 0 are not drawn: {', '.join(dict.fromkeys(partial))}."] if partial else []
 
 
 def _axes(growth: Growth) -> tuple[str, str, str]:

@@ -12,6 +12,7 @@ from evaluation.paths import RESULTS, STATE
 from . import aims
 from .order import Order
 from .report import PresetReport, Simulation, Validity
+from .roster import CONTROL_SEEDS
 from .serving import PORT
 from .sources import Habits
 from .truth import LEAST_SOURCES
@@ -38,6 +39,12 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--classifiers", type=Path, help="folder of classifiers (default: train them)")
     parser.add_argument(
         "--bugs", type=Path, help="file of the bugs that those classifiers were taught, or are to be taught"
+    )
+    parser.add_argument(
+        "--controls",
+        type=int,
+        default=CONTROL_SEEDS,
+        help="classifiers without bugs that are trained to count false alarms",
     )
     parser.add_argument(
         "--state", type=Path, default=VALIDITY_STATE, help="folder that keeps finished pieces"
@@ -73,6 +80,7 @@ def order_of(given: argparse.Namespace) -> Order:
         habits=given.habits,
         classifiers=given.classifiers,
         bugs=given.bugs,
+        controls=given.controls,
         smoke=given.smoke,
         least=given.least,
         again=given.again,

@@ -31,8 +31,9 @@ ABOUT, SOURCES, TESTED = "test.key", "sources.json", "tested.json"
 class Order:
     """The arguments of a validation; ``state`` is the folder that keeps its pieces.
 
-    ``least`` is how many sources a cell needs; ``again`` uses the newest finished runs of these sources,
-    preset and classifiers, even if the suite has changed since.
+    ``controls`` is how many classifiers without bugs are trained; ``least`` is how many sources a cell
+    needs; ``again`` uses the newest finished runs of these sources, preset and classifiers, even if the
+    suite has changed since.
     """
 
     state: Path
@@ -43,6 +44,7 @@ class Order:
     habits: Habits = "as-trained"
     classifiers: Path | None = None
     bugs: Path | None = None
+    controls: int = roster.CONTROL_SEEDS
     smoke: bool = False
     least: int = LEAST_SOURCES
     again: bool = False
@@ -66,7 +68,7 @@ def contestants(order: Order) -> list[Contestant]:
     if order.classifiers is not None:
         return [*suite, *roster.found_in(order.classifiers, order.bugs)]
     files = sorted(BUG_FILES.glob("*.json")) if order.bugs is None else [order.bugs]
-    wanted = roster.trainings(files, order.models)
+    wanted = roster.trainings(files, order.models, order.controls)
     roster.train_missing(wanted, order.state / "training", smoke=order.smoke)
     return [*suite, *roster.trained(wanted)]
 

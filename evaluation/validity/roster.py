@@ -27,6 +27,8 @@ STEPS = 150
 one p(true class) is .9994 and most true drops are below .001: an order of cells that no image could show."""
 _FIRST_SEED = 100
 """The suite's own trainings use the seeds below this one."""
+_FURTHER_CONTROLS = 1_000
+"""Seeds of controls beyond ``CONTROL_SEEDS``: each file has ten seeds, and a file may come after the last."""
 _DONE = "figures.json"
 _TAUGHT = "taught.json"
 _NAME = re.compile(r"(?P<file>.+)-seed(?P<seed>\d+)")
@@ -72,16 +74,19 @@ def zero_shot_classifiers() -> list[Contestant]:
     ]
 
 
-def trainings(files: Sequence[Path], folder: Path) -> list[Training]:
-    """Each bug file at three seeds, a file without bugs at five; every training has its own seed."""
-    found: list[Training] = []
-    for file in sorted(files):
-        first = _first_seed(file)
-        count = TRAINING_SEEDS if read_bugs(file) else CONTROL_SEEDS
-        found += [
-            Training(file, seed, folder / f"{file.stem}-seed{seed}") for seed in range(first, first + count)
-        ]
-    return found
+def trainings(files: Sequence[Path], folder: Path, controls: int = CONTROL_SEEDS) -> list[Training]:
+    """Each bug file at three seeds, a file without bugs at ``controls``; every training has its own seed."""
+    return [
+        Training(file, seed, folder / f"{file.stem}-seed{seed}")
+        for file in sorted(files)
+        for seed in _seeds(file, TRAINING_SEEDS if read_bugs(file) else controls)
+    ]
+
+
+def _seeds(file: Path, count: int) -> list[int]:
+    first, near = _first_seed(file), min(count, CONTROL_SEEDS)
+    further = _FURTHER_CONTROLS + 10 * first
+    return [*range(first, first + near), *range(further, further + count - near)]
 
 
 def _first_seed(file: Path) -> int:

@@ -65,6 +65,13 @@ def test_bugs_are_trained_at_three_seeds_and_the_control_at_five() -> None:
     assert counts == {"control": 5, "spread-a": 3, "spread-b": 3, "spread-c": 3}
 
 
+def test_further_controls_keep_the_seeds_of_the_first_five() -> None:
+    first, more = roster.trainings(FILES, Path("out")), roster.trainings(FILES, Path("out"), controls=20)
+    assert len(more) == len(first) + 15
+    assert {one.folder for one in first} <= {one.folder for one in more}
+    assert len({one.seed for one in more}) == len(more)
+
+
 def test_no_two_trainings_share_a_seed_or_a_folder() -> None:
     wanted = roster.trainings(FILES, Path("out"))
     assert len({one.seed for one in wanted}) == len({one.folder for one in wanted}) == len(wanted)

@@ -58,3 +58,12 @@ def test_a_factor_of_ten_is_as_wide_on_either_end_of_an_axis() -> None:
 def test_a_zero_is_refused_where_the_axis_is_logarithmic() -> None:
     with pytest.raises(ValueError, match="SQLite"):
         drawing([LINE.model_copy(update={"points": ((0.0, 1.0),)})])
+
+
+def test_a_point_at_zero_is_named_and_the_others_are_drawn() -> None:
+    partly = LINE.model_copy(update={"points": ((1e3, 0.0), (1e4, 2.0), (1e6, 3.0))})
+    report = a_report(FAST, growth=(partly, OTHER, BY_RUNS.model_copy(update={"points": ((1e3, 0.0),)})))
+    assert [len(line.points) for line in charts(report)["load-leases-1.svg"]] == [2, 2]
+    assert list(load_drawings(report)) == ["load-leases-1.svg"]
+    assert "Points at 0 are not drawn: SQLite." in load_page(report)
+    assert "not drawn" not in load_page(a_report(FAST, growth=(LINE,)))
