@@ -8,7 +8,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from email.parser import BytesParser
@@ -156,8 +156,10 @@ def images_server(answer: Answering = obey, port: int = 0) -> Iterator[ImagesSer
             for name, value in reply.headers.items():
                 self.send_header(name.replace("_", "-"), value)
             self.send_header("content-length", str(len(reply.content) + reply.missing))
-            self.end_headers()
-            self.wfile.write(reply.content)
+            # Whoever asked may be out of patience by now, and gone.
+            with suppress(ConnectionError):
+                self.end_headers()
+                self.wfile.write(reply.content)
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
