@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
@@ -54,21 +55,22 @@ def with_servers(name: str, sections: Mapping[str, Any], servers: SuiteServers |
         raise InvalidRequest(
             f"the suite {name!r} asks servers of yours; set {variables} for gateway and services"
         )
-    return _filled(sections, told)
+    filled: dict[str, Any] = _filled(sections, told)
+    return filled
 
 
-def _places(table: Mapping[str, Any]) -> Iterator[str]:
-    for value in table.values():
-        if isinstance(value, Mapping):
-            yield from _places(value)
-        elif isinstance(value, str) and _REFERENCE.fullmatch(value):
-            yield value
+def _places(part: object) -> Iterator[str]:
+    if isinstance(part, Mapping):
+        part = list(part.values())
+    if isinstance(part, list):
+        yield from chain.from_iterable(map(_places, part))
+    elif isinstance(part, str) and _REFERENCE.fullmatch(part):
+        yield part
 
 
-def _filled(table: Mapping[str, Any], told: Mapping[str, str | None]) -> dict[str, Any]:
-    return {
-        field: _filled(value, told)
-        if isinstance(value, Mapping)
-        else (told.get(value, value) if isinstance(value, str) else value)
-        for field, value in table.items()
-    }
+def _filled(part: Any, settings: Mapping[str, str | None]) -> Any:
+    if isinstance(part, Mapping):
+        return {field: _filled(value, settings) for field, value in part.items()}
+    if isinstance(part, list):
+        return [_filled(value, settings) for value in part]
+    return settings.get(part, part) if isinstance(part, str) else part

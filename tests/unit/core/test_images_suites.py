@@ -128,6 +128,17 @@ def test_a_file_on_the_suite_api_needs_only_the_addresses_that_it_leaves_in(tmp_
         load_suite(written(tmp_path, text.replace("https://images.example/v1", "$image_server")), SERVERS)
 
 
+def test_a_setting_is_referred_to_from_a_list_and_from_its_tables() -> None:
+    sections: dict[str, Any] = {
+        "classifiers": {"names": ["a", "$images_model", {"server": "$images_server"}]}
+    }
+    assert with_servers("own", sections, SERVERS)["classifiers"] == {
+        "names": ["a", SERVERS.images_model, {"server": SERVERS.images_server}]
+    }
+    with pytest.raises(InvalidRequest, match="set COUNTERPOSE_IMAGES_SERVER, COUNTERPOSE_IMAGES_MODEL for"):
+        with_servers("own", sections, None)
+
+
 def test_a_setting_is_referred_to_by_its_name_alone_and_from_any_table() -> None:
     sections: dict[str, Any] = {
         "captioner": {"labelled_prefix": "$ a photo of {label}"},
