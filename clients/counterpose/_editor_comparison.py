@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import random
 from collections import Counter
@@ -17,7 +18,7 @@ from counterpose._paired_chance import holm, mean_difference, sign_flip_p
 from counterpose_core.contract.preservation import Fault
 from counterpose_core.contract.regions import OF_MASKS, RegionOfEdits
 from counterpose_core.contract.runs import Item, Run
-from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import BlobRef, Cost, Estimate, ItemKind
 
@@ -156,6 +157,12 @@ def distinct_presets(presets: Sequence[str], offered: Collection[str] = ()) -> l
     if len(presets) < 2 or len(set(presets)) < len(presets):
         raise InvalidRequest(f"name at least two presets, each once, to compare; not {list(presets)}")
     return list(presets)
+
+
+def comparison_key(request: StressTestCreate, images: str) -> str:
+    """Return the idempotency key of a run, which an equal comparison of the same ``images`` takes up."""
+    asked = f"{request.model_dump_json()} {images}"
+    return f"compare-editors:{hashlib.sha256(asked.encode()).hexdigest()}"
 
 
 class RunOfPreset(BaseModel, frozen=True):
