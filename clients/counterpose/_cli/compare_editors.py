@@ -100,6 +100,6 @@ def _tell_again(run: StressTest) -> None:
     left, preset = run.run, run.run.resolved_config["request"]["preset"]
     resumed = " and is resumed" if left.state in ("failed", "cancelled") else ""
     print_note(
-        f"run {run.id} of {preset} is taken up: the same command began it at {left.created_at:%Y-%m-%d %H:%M} "
-        f"UTC; it is {left.state}{resumed}; watch: {run.page}"
+        f"run {run.id} of {preset} is taken up: the same command began it at {left.created_at:%Y-%m-%d %H:%M}"
+        f" UTC; it is {left.state}{resumed}; watch: {run.page}"
     )
