@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import random
 from collections import Counter
@@ -13,11 +14,11 @@ from pydantic import BaseModel
 
 from counterpose._editor_page import page_of
 from counterpose._files import write_text
-from counterpose._paired_chance import holm, mean_difference, sign_flip_p
+from counterpose._paired_chance import agree, holm, mean_difference, sign_flip_p
 from counterpose_core.contract.preservation import Fault
 from counterpose_core.contract.regions import OF_MASKS, RegionOfEdits
 from counterpose_core.contract.runs import Item, Run
-from counterpose_core.contract.stress_tests import StressTestSummary
+from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import BlobRef, Cost, Estimate, ItemKind
 
@@ -30,6 +31,7 @@ WITHHELD = "objectionable"
 """The reason of a dropped edit whose image nobody is shown; the gateway's name for it."""
 _EDITED: tuple[ItemKind, ...] = (*EDITS, *CONTROLS, "placebo", "lance-r")
 _EVERY_DB = 100.0
+"""What PSNRs lie below: the editor's, from 0, of an image that equals its original."""
 
 Edit = tuple[str, str, int, str]
 """What identifies an edit in every run: its source, kind, slot and edited caption."""
@@ -68,13 +70,16 @@ class EditorDifference(BaseModel, frozen=True):
     """The first preset less the second in one figure, on what both have: n counts sources, a group as one.
 
     ``left_out``: edits or controls of either that it lacks, such as one that not both kept of faulty edits.
-    ``p`` is two-sided; ``p_adjusted`` is corrected by Holm's method over all differences of the comparison.
+    ``equal``: all n have this difference, and the interval is for others that n cannot rule out, each as far
+    off as the figure can be, 1 or 100 dB. ``p`` is two-sided; ``p_adjusted`` is corrected by Holm's method
+    over all differences of the comparison.
     """
 
     figure: Figure
     first: str
     second: str
     difference: Estimate
+    equal: bool
     left_out: int
     p: float
     p_adjusted: float
@@ -137,7 +142,8 @@ class EditorComparison(BaseModel, frozen=True):
             figures = f"{row.kept!s:32} {row.faulty_edits!s:32} {row.reconstruction_db}"
             lines.append(f"{row.preset:16} {figures}")
         told = [
-            f"{each.figure}: {each.first} less {each.second} {each.difference}, p {each.p_adjusted:.2g}"
+            f"{each.figure}: {each.first} less {each.second} {each.difference}"
+            f"{f', equal in all {each.difference.n}' * each.equal}, p {each.p_adjusted:.2g}"
             f", {each.left_out} left out"
             for each in self.differences
         ]
@@ -156,6 +162,12 @@ def distinct_presets(presets: Sequence[str], offered: Collection[str] = ()) -> l
     if len(presets) < 2 or len(set(presets)) < len(presets):
         raise InvalidRequest(f"name at least two presets, each once, to compare; not {list(presets)}")
     return list(presets)
+
+
+def comparison_key(request: StressTestCreate, images: str) -> str:
+    """Return the idempotency key of a run, which an equal comparison of the same ``images`` takes up."""
+    asked = f"{request.model_dump_json()} {images}"
+    return f"compare-editors:{hashlib.sha256(asked.encode()).hexdigest()}"
 
 
 class RunOfPreset(BaseModel, frozen=True):
@@ -265,14 +277,13 @@ def _differences(
             paired = ((key, values[first][key] - values[second][key]) for key in both)
             means = list(_by_unit(paired, _groups(runs[0])).values())
             if means:
-                # A PSNR has no bounds: editors differ by no more than images do.
-                levels = [values[name][key] for name in (first, second) for key in both]
-                width = (max(levels) - min(levels) or _EVERY_DB) if "PSNR" in figure else 1.0
+                width = _EVERY_DB if "PSNR" in figure else 1.0
                 yield EditorDifference(
                     figure=figure,
                     first=first,
                     second=second,
                     difference=mean_difference(means, generator, (-width, width)),
+                    equal=agree(means),
                     left_out=len(planned[first] | planned[second]) - len(both),
                     p=sign_flip_p(means, generator),
                     p_adjusted=1.0,

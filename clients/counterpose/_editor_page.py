@@ -46,7 +46,9 @@ that were kept. An editor that does not reconstruct, such as a server's, has no 
 of the caption to itself. Seconds and cost are what this gateway spent. What it had already cost nothing,
 such as an inversion that another preset shares: the order of presets matters then."""
 _DIFFERENCES = ("figure", "first less second", "difference", "sources", "left out", "p", "p, corrected")
-_OF_DIFFERENCES = """Same source, same edit. Intervals resample source images or their groups (seed {seed});
+_OF_DIFFERENCES = """Same source, same edit. Intervals resample source images or their groups (seed {seed}).
+Where all sources have an equal difference, nobody saw how far others are from it: the interval is for as many
+of them as so few sources cannot rule out, each as far off as the figure can be (1, or 100 dB);
 p is two-sided, by flipping their signs, and corrected by Holm's method over all rows of this table.
 {unpaired} edits are in no row: not every editor's run ended them with an image; of a row's two editors,
 "left out" counts edits or controls that it lacks. Faulty edits are in no row of two presets that keep to
@@ -135,7 +137,7 @@ def _differences(comparison: EditorComparison) -> Iterator[Sequence[str]]:
         yield (
             "faulty edits, of those that both kept" if each.figure == "faulty edits" else each.figure,
             f"{escape(each.first)} less {escape(each.second)}",
-            _figure(each.difference),
+            _figure(each.difference) + "<br><small>equal in all sources</small>" * each.equal,
             str(each.difference.n),
             str(each.left_out),
             f"{each.p:.3g}",

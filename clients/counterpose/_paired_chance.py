@@ -17,6 +17,7 @@ FLIPS = 4000
 _MOST_EXACT = 12
 _STUDENT = {1: 12.706204736174694, 2: 4.302652729749462, 3: 3.182446305283708}
 """Student's 97.5 % quantiles of few degrees of freedom, where the expansion is up to 24 % too small."""
+_ROUNDING = 1e-12
 _NORMAL = 1.959963984540054
 
 
@@ -25,9 +26,10 @@ def mean_difference(
 ) -> Estimate:
     """Return the mean of one value for each source, with a 95 % interval.
 
-    The interval is the hull of the bootstrap's widened percentiles and Student's t. If all values agree, it
-    is the exact binomial bound on the share of sources that would differ, as
-    `counterpose_core.statistics.bootstrap` has it.
+    The interval is the hull of the bootstrap's widened percentiles and Student's t. If all values agree,
+    these have no width. It then takes as many other sources as n cannot rule out (the exact binomial bound),
+    each at ``bounds``, as `counterpose_core.statistics.bootstrap` has it: valid only for bounds that hold for
+    every source, not for the extremes of those that were seen.
 
     Args:
         values: one for each source.
@@ -38,8 +40,7 @@ def mean_difference(
     if n == 0:
         return Estimate(estimate=None, low=None, high=None, n=0)
     mean = math.fsum(values) / n
-    spread = max(values) - min(values)
-    if spread == 0:
+    if agree(values):
         share = 1 - 0.025 ** (1 / n)
         low, high = mean - share * (mean - bounds[0]), mean + share * (bounds[1] - mean)
         return Estimate(estimate=mean, low=low, high=high, n=n)
@@ -51,6 +52,11 @@ def mean_difference(
     low = max(bounds[0], min(drawn[tail], mean - student * deviation))
     high = min(bounds[1], max(drawn[-1 - tail], mean + student * deviation))
     return Estimate(estimate=mean, low=low, high=high, n=n)
+
+
+def agree(values: Sequence[float]) -> bool:
+    """Return whether all values are equal, but for rounding; there must be one."""
+    return max(values) - min(values) <= _ROUNDING
 
 
 def _student(freedom: int) -> float:

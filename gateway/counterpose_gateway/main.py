@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -265,7 +266,8 @@ async def _working(settings: GatewaySettings, part: JobPart | None) -> None:
     accounted = Accounted(LedgerAccounts(ledger, settings.call_seconds), suite)
     async with calling_services(settings, tracing, accounted=accounted) as caller:
         worker = Worker(
-            f"{socket.gethostname()}:{os.getpid()}",
+            # A container that starts again has the host and the process id of the one that was killed.
+            f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}",
             ledger=ledger,
             store=store,
             services=services_of(caller),

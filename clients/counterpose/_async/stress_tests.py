@@ -17,6 +17,7 @@ from counterpose._editor_comparison import (
     EditorComparison,
     RunOfPreset,
     compared,
+    comparison_key,
     distinct_presets,
     refs_of,
 )
@@ -33,7 +34,7 @@ from counterpose._options import (
     thresholds_of,
 )
 from counterpose._python_function.model import AnyClassifier
-from counterpose._run_calls import FIGURES_TIMEOUT_S, Params, RunCalls
+from counterpose._run_calls import FIGURES_TIMEOUT_S, Params, RunCalls, listed
 from counterpose._transport_protocol import AsyncSender
 from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.findings import Finding
@@ -226,11 +227,16 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
         Raises:
             InvalidRequest: an argument is out of range, or an intervention cannot be parsed.
         """
+        return await self._create(self._request(dataset, classifiers, seed, options), idempotency_key)
+
+    def _request(
+        self, dataset: str, classifiers: Sequence[AnyClassifier], seed: int, options: Mapping[str, Any]
+    ) -> StressTestCreate:
         settings = chosen(options, StressTestOptions)
         if "interventions" in settings:
             settings["interventions"] = interventions_of(settings["interventions"])
         fields = {"dataset": dataset, **self._named(classifiers, specs=True), **settings, "seed": seed}
-        return await self._create(checked(StressTestCreate, fields), idempotency_key)
+        return checked(StressTestCreate, fields)
 
     async def compare_editors(
         self,
@@ -240,10 +246,15 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
         presets: Sequence[str],
         seed: int = 0,
         started: Callable[[AsyncStressTest], None] | None = None,
+        taken_up: Callable[[AsyncStressTest], None] | None = None,
         progress: bool = False,
         **settings: Any,
     ) -> EditorComparison:
         """Compare presets of the suite's editor on the same images and edits: a stress test for each.
+
+        None is started before the requests of all are checked. A call with the arguments of an earlier one,
+        and the same images, takes up its runs, and resumes those that failed or were cancelled; another seed
+        begins anew.
 
         Args:
             dataset: the dataset's name.
@@ -251,24 +262,36 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
             presets: at least two.
             seed: of the runs, and of the comparison's bootstrap.
             started: called with each run when it has been created.
+            taken_up: called with each run of an earlier call, before it is resumed.
             progress: show how far each run is.
             settings: the other arguments of `create`; nothing is confirmed, and all images are measured.
 
         Raises:
             InvalidRequest: an argument is out of range, or there are not two presets of the suite.
-            CounterposeError: a run failed.
+            CounterposeError: a request is refused, or a run failed.
         """
         # The random baseline has no part in it.
-        fixed = {"lance_r_edits_per_image": 0} | settings
-        fixed |= {"confirm": False, "preservation": "all", "seed": seed}
+        fixed = {"lance_r_edits_per_image": 0} | settings | {"confirm": False, "preservation": "all"}
         offered = (await AsyncServices(self._sender).list()).presets
+        requests = {
+            preset: self._request(dataset, classifiers, seed, fixed | {"preset": preset})
+            for preset in distinct_presets(presets, offered)
+        }
+        for preset in requests:
+            # Nothing is shown to a model: images outside the suite stop the run after the first of them.
+            free = {"preset": preset, "seed": seed, "outside_suite": "continue"}
+            await self.estimate(dataset=dataset, **(fixed | free))
+        images_of = (await AsyncDatasets(self._sender).get(dataset)).digest
+        earlier = (await self._sender.send(listed(self._handle._calls.kind, None, limit=1))).runs
         handles = {}
-        for preset in distinct_presets(presets, offered):
-            handles[preset] = await self.create(
-                dataset=dataset, classifiers=classifiers, preset=preset, **fixed
-            )
-            if started is not None:
-                started(handles[preset])
+        for preset, request in requests.items():
+            handle = handles[preset] = await self._create(request, comparison_key(request, images_of))
+            # Both times are the gateway's.
+            is_new = not earlier or handle.run.created_at > earlier[0].created_at
+            if (tell := started if is_new else taken_up) is not None:
+                tell(handle)
+            if handle.run.state in ("failed", "cancelled"):
+                await handle.resume()
         ended = []
         for preset, handle in handles.items():
             await handle.wait(progress=progress)

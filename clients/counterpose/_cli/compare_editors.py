@@ -66,7 +66,8 @@ def compare_editors(
 ) -> None:
     """Compare editors on equal edits of your images: what each keeps, moves and costs.
 
-    Each preset has a run of its own, and a budget bounds each run.
+    Each preset has a run of its own, and a budget bounds each run. After an interruption, the same command
+    takes up the runs that it started; another seed begins anew.
     """
     # Checked before a folder is uploaded: a mistake must leave nothing behind.
     check_writable(report)
@@ -81,6 +82,7 @@ def compare_editors(
         classifiers=specs,
         presets=presets,
         started=_tell,
+        taken_up=_tell_again,
         progress=not as_json,
         **settings,
     )
@@ -92,3 +94,12 @@ def compare_editors(
 def _tell(run: StressTest) -> None:
     preset = run.run.resolved_config["request"]["preset"]
     print_note(f"run {run.id} of {preset}; watch: {run.page}")
+
+
+def _tell_again(run: StressTest) -> None:
+    left, preset = run.run, run.run.resolved_config["request"]["preset"]
+    resumed = " and is resumed" if left.state in ("failed", "cancelled") else ""
+    print_note(
+        f"run {run.id} of {preset} is taken up: the same command began it at {left.created_at:%Y-%m-%d %H:%M}"
+        f" UTC; it is {left.state}{resumed}; watch: {run.page}"
+    )

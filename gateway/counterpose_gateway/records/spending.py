@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
-from typing import Self
+from typing import NamedTuple, Self
 
 from pydantic import BaseModel
 
+from counterpose_core.blobs import digest
 from counterpose_core.contract.spending import (
     LargerLimits,
     Price,
@@ -24,6 +26,22 @@ from counterpose_core.suite import Suite
 
 class RoomHeldError(Exception):
     """Calls under way hold the room that another call needs, and may give it back."""
+
+
+class Lease(NamedTuple):
+    """Who works on which item group of a run; a worker's name is of one process only."""
+
+    worker: str
+    item_group: str
+
+    @property
+    def mark(self) -> str:
+        """What the ids of calls under this lease begin with."""
+        return digest(f"{self.worker} {self.item_group}".encode())[:11]
+
+    def new_call(self) -> str:
+        """Return the id of a new call, of 32 characters."""
+        return f"{self.mark}-{secrets.token_hex(10)}"
 
 
 class Allotment(BaseModel, frozen=True):

@@ -6,18 +6,21 @@ import asyncio
 import itertools
 import random
 import secrets
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from counterpose_core.backoff import Backoff
 from counterpose_core.contract.spending import Spent
 from counterpose_core.errors import BudgetSpent
-from counterpose_gateway.records.spending import RoomHeldError
+from counterpose_gateway.records.spending import Lease, RoomHeldError
 from counterpose_gateway.worker.shared_ledger import retry_ledger
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger
 
 ROOM_BACKOFF = Backoff(first_s=0.1, longest_s=5.0)
+LEASE: ContextVar[Lease | None] = ContextVar("lease", default=None)
+"""The lease under which this task works; a call without one is waited for until it is settled."""
 _jitter = random.Random()
 
 
@@ -25,7 +28,7 @@ class LedgerAccounts:
     """Reserves and settles in the ledger, and waits for it while it is busy.
 
     ``patience_s``: how long a call waits for others that hold the room that it needs. The reservation of a
-    worker that was killed holds it for good.
+    worker that was killed counts at its most, and nobody waits for it when the worker's lease has ended.
     """
 
     def __init__(self, ledger: Ledger, patience_s: float = 600.0) -> None:
@@ -36,7 +39,8 @@ class LedgerAccounts:
 
         def take(waits: bool) -> tuple[str, BudgetSpent | None]:
             # A new id each time: whether the last transaction was durable is not known.
-            call = secrets.token_hex(16)
+            lease = LEASE.get()
+            call = secrets.token_hex(16) if lease is None else lease.new_call()
             return call, self._spending.reserve(run_id, call, service, most, waits=waits)
 
         clock = asyncio.get_running_loop().time

@@ -24,6 +24,7 @@ from counterpose_gateway.methods import METHODS
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem
 from counterpose_gateway.records.measurements import WorkerReading
 from counterpose_gateway.records.outcomes import Ended, Outcome
+from counterpose_gateway.records.spending import Lease
 from counterpose_gateway.runs.calls import RunStoppedError
 from counterpose_gateway.runs.renewal import keep_leased
 from counterpose_gateway.services.calls import REMAINING, RUN, RemainingTimes
@@ -33,6 +34,7 @@ from counterpose_gateway.worker.concurrency import Concurrency
 from counterpose_gateway.worker.disks import require_disks
 from counterpose_gateway.worker.planner import Planner
 from counterpose_gateway.worker.shared_ledger import SharedLedger, retry_ledger
+from counterpose_gateway.worker.spending import LEASE
 
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger
@@ -220,6 +222,7 @@ class Worker:
         record = LedgerRecorder(self._shared, group, self._store)
         # Tasks that this one starts inherit it, and the calls that they make.
         RUN.set(group.run_id)
+        LEASE.set(Lease(self._shared.name, group.item_group))
         REMAINING.set(await asyncio.to_thread(self._remaining.of, group.run_id))
         with self._shared.holding(group):
             workflow = asyncio.create_task(self._run_workflow(group, record))

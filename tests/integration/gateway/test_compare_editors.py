@@ -133,12 +133,63 @@ def test_regions_and_groups_are_those_that_the_runs_recorded(served: ServedGatew
         (["--preset", "quick"], "at least two presets"),
         (["--preset", "quick", "--preset", "quick"], "at least two presets"),
         (["--preset", "quick", "--preset", "no-such"], "no-such"),
+        (["--preset", "quick", "--preset", "lance-region"], "images have no mask"),
         (["--preset", "quick", "--preset", "direct", "--report", "no/such/folder.html"], "cannot write"),
     ],
 )
 def test_a_mistake_starts_nothing(served: ServedGateway, more: list[str], told: str) -> None:
     before = len(served.gateway.ledger.runs.page(limit=100).runs)
-    shown = run(*WORDS, *more, "--url", served.address)
+    # A seed of its own: runs of another test would be taken up.
+    shown = run(*WORDS[:-1], "3", *more, "--url", served.address)
     assert shown.exit_code == ExitCode.USAGE
     assert told in shown.stderr
     assert len(served.gateway.ledger.runs.page(limit=100).runs) == before
+
+
+def test_an_interrupted_comparison_goes_on_with_its_runs(served: ServedGateway) -> None:
+    words = [*WORDS[:-1], "9", "--preset", "quick", "--preset", "direct", "--url", served.address, "--json"]
+    runs = served.gateway.ledger.runs
+    held = {each.id for each in runs.page(limit=100).runs}
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Client(served.address) as client:
+        # What the command asks; it is interrupted before the second run begins.
+        client.stress_tests.compare_editors(
+            dataset="demo",
+            classifiers=["steady"],
+            presets=["quick", "direct"],
+            limit=4,
+            seed=9,
+            outside_suite="stop",
+            started=interrupt,
+        )
+    [first] = [each.id for each in runs.page(limit=100).runs if each.id not in held]
+    runs.cancel(first)
+    with served.working():
+        shown = run(*words)
+        again = run(*words)
+    assert shown.exit_code == again.exit_code == ExitCode.PASSED, shown.output + again.output
+    quick, direct = [row.run for row in EditorComparison.model_validate_json(shown.stdout).editors]
+    assert quick == first
+    assert runs.get(first).state == "completed"
+    assert f"run {first} of quick is taken up" in shown.stderr
+    assert "it is cancelled and is resumed" in shown.stderr
+    assert f"run {direct} of direct; watch" in shown.stderr
+    assert again.stderr.count("is taken up") == 2
+    assert again.stdout == shown.stdout
+    assert {each.id for each in runs.page(limit=100).runs} - held == {quick, direct}
+
+
+def test_changed_images_or_another_seed_begin_anew(served: ServedGateway) -> None:
+    asked: dict[str, Any] = {"classifiers": ["steady"], "presets": ["quick", "preview"], "limit": 2}
+    made: list[str] = []
+    served.call(served.gateway.upload("grows", 2))
+    with served.working(), Client(served.address) as client:
+        for seed, more in ((0, 0), (1, 0), (0, 1)):
+            if more:
+                served.call(served.gateway.upload("grows", 3))
+            found = client.stress_tests.compare_editors(dataset="grows", seed=seed, **asked)
+            made += [row.run for row in found.editors]
+    assert len(set(made)) == 6

@@ -20,6 +20,7 @@ from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.records.items import Plan
+from counterpose_gateway.records.spending import Lease
 from counterpose_gateway.runs.submission import submit_planned
 from counterpose_gateway.services.accounts import Accounts
 from counterpose_gateway.worker.spending import LedgerAccounts
@@ -200,6 +201,13 @@ async def test_what_was_reserved_and_never_settled_counts_in_full(served: Served
     told = (await read(gateway, f"{run}/summary"))["spending"]
     assert told["unanswered"]["images"] > 0
     assert len(server.asked) <= told["services"]["editor"]["images"] <= 200
+    items = (await read(gateway, f"{run}/items?limit=500"))["items"]
+    marks = {Lease("worker", item["item_group"]).mark for item in items}
+    with gateway.ledger._session.reading() as connection:
+        calls = set(connection.execute(select(schema.spending.c.call)).scalars()) - {"editor"}
+    # Each names the lease under which it was made: nobody waits for it when that has ended.
+    assert len(calls) == 2
+    assert {call.partition("-")[0] for call in calls} <= marks
 
 
 async def test_a_summary_that_was_read_tells_what_is_settled_later(served: Served) -> None:

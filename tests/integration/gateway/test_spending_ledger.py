@@ -13,8 +13,9 @@ from counterpose_core.contract.spending import MOST_COUNTED, LargerLimits, Price
 from counterpose_core.errors import BudgetSpent, InvalidRequest
 from counterpose_gateway.ledger import Ledger
 from counterpose_gateway.ledger.tables import schema
-from counterpose_gateway.records.spending import Allotment
-from counterpose_gateway.worker.spending import LedgerAccounts
+from counterpose_gateway.records.outcomes import Ended, Failed
+from counterpose_gateway.records.spending import Allotment, Lease
+from counterpose_gateway.worker.spending import LEASE, LedgerAccounts
 from fakes.ledgers import config, create_run, finish_all, lease, planned_items
 
 ONE = Spent(calls=1, images=1)
@@ -99,6 +100,31 @@ async def test_a_reservation_of_one_that_was_killed_is_not_waited_for_for_good(l
     told = ledger.spending.of(run)
     assert told is not None
     assert told.stopped is not None
+
+
+@pytest.mark.parametrize("end", ["expires", "is taken over", "ends"])
+async def test_a_reservation_whose_lease_has_ended_is_waited_for_no_longer(ledger: Ledger, end: str) -> None:
+    run, accounts = limited(ledger, Allotment(images=1), 2), LedgerAccounts(ledger)
+    first = lease(ledger, worker="killed:1", seconds=60.0 if end == "ends" else 1.5)
+    token = LEASE.set(Lease("killed:1", first.item_group))
+    await accounts.reserve(run, "editor", ONE)
+    LEASE.reset(token)
+    lease(ledger, worker="other:1", seconds=60.0)
+    second = asyncio.create_task(accounts.reserve(run, "editor", ONE))
+    await asyncio.wait([second], timeout=0.5)
+    assert not second.done()
+    if end == "ends":
+        failed = Failed(code="no-answer", detail="no answer")
+        ledger.items.finish_many([Ended(item_id=i.id, fence=i.fence, outcome=failed) for i in first.items])
+    if end == "is taken over":
+        await asyncio.sleep(1.2)
+        assert lease(ledger, worker="killed:2", seconds=60.0).item_group == first.item_group
+    with pytest.raises(BudgetSpent, match="1 were asked for or are reserved"):
+        await asyncio.wait_for(second, 15.0)
+    told = ledger.spending.of(run)
+    assert told is not None
+    # Nothing was taken from the account: what nobody answers counts at its most.
+    assert told.total == told.unanswered == ONE
 
 
 def test_a_sum_that_no_column_holds_ends_at_the_most_that_is_counted(ledger: Ledger) -> None:

@@ -13,7 +13,8 @@ from counterpose_core.contract.base import Problem
 from counterpose_core.contract.spending import Price, Spending, SpendingEstimate, Spent, dollars
 from counterpose_core.errors import BudgetSpent, InvalidRequest
 from fakes.command import Play, run
-from fakes.sdk import a_run, a_summary, ok, problem, run_answer, summary_answer
+from fakes.sdk import a_run, a_summary, an_estimate, ok, problem, run_answer, summary_answer
+from fakes.world import fake_dataset
 
 TOML = """
 [qwen-image-edit]
@@ -83,12 +84,20 @@ def test_a_stress_test_sends_its_budget_and_prices(play: Play, tmp_path: Path) -
 def test_each_run_of_compared_editors_has_the_budget_and_the_region(play: Play, tmp_path: Path) -> None:
     offered = ok({"services": [], "presets": ["quick", "direct"]})
     created = a_run().model_copy(update={"resolved_config": {"request": {"preset": "quick"}}})
-    script = play(offered, ok(json.loads(created.model_dump_json())), problem(BudgetSpent("stopped")))
+    free = [ok(an_estimate().model_dump_json())] * 2
+    listed = [ok(fake_dataset(4).model_dump_json()), ok({"runs": []})]
+    run_of_quick = ok(created.model_dump_json())
+    script = play(offered, *free, *listed, run_of_quick, problem(BudgetSpent("stopped")))
     prices = written(tmp_path, "prices.toml", "[m]\nusd_per_call = 0.5")
     words = "compare-editors demo --classifier timm:resnet50 --preset quick --preset direct --budget-usd 2.5"
     run(*words.split(), "--budget-images", "200", "--prices", prices, "--region", "words")
-    asked = [json.loads(request.content) for request in script.seen[1:3]]
-    assert [each["preset"] for each in asked] == ["quick", "direct"]
+    sent = [request for request in script.seen if request.method == "POST"]
+    assert [request.url.path.rpartition("/")[2] for request in sent] == ["estimate"] * 2 + [
+        "stress-tests"
+    ] * 2
+    asked = [json.loads(request.content) for request in sent]
+    assert [each["preset"] for each in asked] == ["quick", "direct"] * 2
+    assert all(not each["classifiers"] and each["outside_suite"] == "continue" for each in asked[:2])
     for each in asked:
         sent = each["spending"]
         assert (sent["usd"], sent["images"], sent["prices"]["m"]["usd_per_call"]) == (2.5, 200, 0.5)

@@ -191,7 +191,7 @@ def test_a_difference_says_how_many_edits_it_lacks() -> None:
     page = found.to_html()
     assert "<td>faulty edits, of those that both kept</td>" in page
     assert "<td>5</td><td>7</td>" in page
-    assert "n=5), p 1, 7 left out" in str(found)
+    assert "n=5), equal in all 5, p 1, 7 left out" in str(found)
 
 
 def test_faults_of_edits_are_compared_between_presets_of_one_region() -> None:
@@ -231,10 +231,23 @@ def test_reconstructions_are_compared_by_source() -> None:
     found = compared(runs, seed=0)
     psnr = difference(found, "reconstruction PSNR in dB")
     assert psnr.difference.estimate == pytest.approx(2.0)
-    # All agree, so the interval is the bound on those that would differ, by what images differ: 28 to 33 dB.
-    assert psnr.difference.low == pytest.approx(2.0 - (1 - 0.025**0.25) * (2.0 + 5.0))
+    # All agree, so the interval is the bound on those that would differ, by all that PSNRs can.
+    assert psnr.difference.low == pytest.approx(2.0 - (1 - 0.025**0.25) * (2.0 + 100.0))
     assert found.editors[0].reconstruction_db.estimate == pytest.approx(31.5)
     assert found.editors[0].seconds_an_item == 1.0
+
+
+def test_a_difference_that_all_sources_share_is_said_to_be_equal() -> None:
+    # The differences of a and b are equal but for rounding.
+    levels = {"a": [30.3, 30.2, 60.3], "b": [30.1, 30.0, 60.1], "c": [30.1, 30.0, 61.1]}
+    runs = [ended(name, [redrawn(name, n, db) for n, db in enumerate(each)]) for name, each in levels.items()]
+    found = compared(runs, seed=0)
+    psnr = {each.second: each for each in found.differences if "PSNR" in each.figure and each.first == "a"}
+    assert [psnr["b"].equal, psnr["c"].equal] == [True, False]
+    assert psnr["b"].difference.low == pytest.approx(0.2 - (1 - 0.025 ** (1 / 3)) * 100.2)
+    assert "a less b" in str(found)
+    assert str(found).count(", equal in all 3, p") == found.to_html().count("equal in all sources")
+    assert 0 < str(found).count(", equal in all 3") < len(found.differences)
 
 
 def test_the_page_says_why_an_editor_has_no_psnr() -> None:

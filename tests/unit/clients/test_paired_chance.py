@@ -70,6 +70,19 @@ def test_values_that_agree_have_the_exact_bound_and_no_width_of_zero() -> None:
     assert ours.low < 0
 
 
+@pytest.mark.parametrize("n", [4, 20, 40])
+def test_the_interval_of_values_that_agree_covers_what_they_did_not_show(n: int) -> None:
+    # The largest share of other sources that n miss in more than one of forty samples, all at a bound.
+    share = 1 - 0.0251 ** (1 / n)
+    generator = random.Random(n)
+    covered = 0
+    for _ in range(2000):
+        values = [100.0 * (generator.random() < share) for _ in range(n)]
+        found = mean_difference(values, generator, (-100.0, 100.0)) if not any(values) else None
+        covered += found is None or (found.high or 0.0) >= 100 * share
+    assert covered == 2000
+
+
 def test_the_interval_covers_the_mean_of_few_skewed_differences() -> None:
     # One source in five loses an edit: means of twelve sources.
     generator = random.Random(5)

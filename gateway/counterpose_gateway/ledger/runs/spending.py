@@ -3,6 +3,9 @@
 A call is reserved with the most that it may cost, in a transaction that locks its run, and refused where the
 run's limits leave no room for it. Whoever dies before it settles leaves what was reserved as spent. That is
 below what a server was asked for only where the service had asked it again after an answer broke off.
+
+The id of a call begins with the mark of the lease under which it is made: when no item is leased so any more,
+nobody will settle the call, and no other waits for its room.
 """
 
 from __future__ import annotations
@@ -17,10 +20,20 @@ from counterpose_core.errors import BudgetSpent
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs.limits import limits_of, write_limits
 from counterpose_gateway.ledger.tables import rows, schema
-from counterpose_gateway.records.spending import Allotment, RoomHeldError
+from counterpose_gateway.records.spending import Allotment, Lease, RoomHeldError
 
 _rows = schema.spending.c
 _items = schema.items.c
+_HOLDERS = (
+    select(_items.worker, _items.item_group)
+    .where(
+        _items.run_id == bindparam("run"),
+        rows.OPEN,
+        _items.state == "leased",
+        _items.due_at > bindparam("now"),
+    )
+    .distinct()
+)
 _OF_RUN = select(schema.spending).where(_rows.run_id == bindparam("run"))
 
 
@@ -37,7 +50,7 @@ class SpendingRows:
 
         Args:
             run_id: the run.
-            call: an id of the call, of 32 characters.
+            call: an id of the call, of at most 32 characters (`Lease.new_call`).
             service: the service that asks.
             most: the most that the call may cost.
             waits: whether the caller tries again where only calls under way leave no room.
@@ -52,12 +65,25 @@ class SpendingRows:
                 settled, under_way = _account(connection, run_id)
                 spent = _added(settled, under_way)
                 if (refusal := limits.refusal(spent, service, most)) is not None:
-                    if waits and not limits.stopped and limits.refusal(settled, service, most) is None:
-                        raise RoomHeldError
+                    if waits and not limits.stopped:
+                        kept = _added(settled, self._lost(connection, run_id))
+                        if limits.refusal(kept, service, most) is None:
+                            raise RoomHeldError
                     write_limits(connection, run_id, limits.model_copy(update={"stopped": True}))
                     return refusal
             _add(connection, run_id, call, service, most)
         return None
+
+    def _lost(self, connection: Connection, run_id: str) -> dict[str, Spent]:
+        """What is reserved for calls whose leases have ended, by service."""
+        now, lost = self._session.lease_time(), defaultdict[str, Spent](Spent)
+        holders = connection.execute(_HOLDERS, {"run": run_id, "now": now})
+        marks = {Lease(worker, group).mark for worker, group in holders}
+        for row in connection.execute(_OF_RUN, {"run": run_id}).mappings():
+            mark, separator, _ = row["call"].partition("-")
+            if separator and mark not in marks:
+                lost[row["service"]] += Spent.counted(dict(row))
+        return lost
 
     def settle(self, run_id: str, call: str, spent: Spent) -> None:
         """Put what a call did cost in the place of what was reserved, unless the run was deleted."""
