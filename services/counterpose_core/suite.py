@@ -6,6 +6,7 @@ The engines load every suite from the same file formats; nothing branches on a s
 from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import (
     Field,
@@ -305,6 +306,25 @@ class Suite(SuitePart):
             raise ValueError("belongs to the scorer's application; add [scorer]")
         return part
 
+    @field_validator("calibrations")
+    @classmethod
+    def _are_of_these_judges(
+        cls, calibrations: dict[JudgeName, Calibration], info: ValidationInfo
+    ) -> dict[JudgeName, Calibration]:
+        judges = _judged_by(info.data.get("judge"), info.data.get("encoder"))
+        for name, counts in calibrations.items():
+            if counts.model not in (None, own := judges.get(name, "none")):
+                raise ValueError(
+                    f"of the judge {name!r} is of {counts.model!r}, and the suite's is {own!r}: calibrate that "
+                    "by `counterpose calibrate-judges`, or remove the calibration"
+                )
+        return calibrations
+
+    @property
+    def judged_by(self) -> dict[JudgeName, str]:
+        """Each judge's model; of one by address, with the server's host: it may have no other name."""
+        return _judged_by(self.judge, self.encoder)
+
     @property
     def captioner(self) -> CaptionerSuite:
         """The captioner's part; raises UnknownModel if the suite has none."""
@@ -353,6 +373,13 @@ class Suite(SuitePart):
         if part is None:
             raise UnknownModel(f"the suite {self.name!r} has no {service}; choose a suite with one")
         return part
+
+
+def _judged_by(judge: JudgeSuite | None, encoder: EncoderSuite | None) -> dict[JudgeName, str]:
+    found: dict[JudgeName, str] = {} if encoder is None else {"encoder": encoder.model}
+    if judge is not None:
+        found["judge"] = f"{judge.model} at {urlsplit(judge.server).netloc}".strip()
+    return found
 
 
 def load_suite(name_or_file: str, servers: SuiteServers | None = None) -> Suite:

@@ -152,8 +152,9 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         for item in self.results():
             if item.result is not None:
                 judgements[item.id] = item.result.judgements
-        gate = GateThresholds.model_validate(self.run.resolved_config["gate"])
-        return calibrations(judgements, labels, against, gate)
+        config = self.run.resolved_config
+        gate = GateThresholds.model_validate(config["gate"])
+        return calibrations(judgements, labels, against, gate, config.get("judged_by", {}))
 
     def findings(self) -> Findings:
         """Return the changes that cost a classifier its answers, the surest first."""

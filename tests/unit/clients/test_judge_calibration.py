@@ -30,7 +30,9 @@ def judged(ordinal: int, **verdicts: Verdict) -> Item:
 
 
 def the_run() -> httpx.Response:
-    run = a_run("completed", 4).model_copy(update={"resolved_config": {"gate": GATE.model_dump()}})
+    run = a_run("completed", 4).model_copy(
+        update={"resolved_config": {"gate": GATE.model_dump(), "judged_by": {"judge": "vlm at judges.test"}}}
+    )
     return ok(run.model_dump_json())
 
 
@@ -61,6 +63,7 @@ COUNTS = {
         right_dropped=0,
         without_vote=1,
         right_without_vote=1,
+        model="vlm at judges.test",
     ),
 }
 
