@@ -235,12 +235,22 @@ class JudgeSuite(SuitePart):
     max_tokens: int = Field(default=200, ge=1)
     batch: int = Field(default=16, ge=1)
 
+    @property
+    def identity(self) -> str:
+        """What a calibration is of: the model and its host, or the host alone of a model without a name."""
+        return f"{self.model} at {urlsplit(self.server).netloc}".strip()
+
 
 class EncoderSuite(ModelSuite):
     """A vision network of transformers, such as DINOv2, whose features tell the class of an image."""
 
     model: str
     batch: int = Field(default=16, ge=1)
+
+    @property
+    def identity(self) -> str:
+        """What a calibration is of."""
+        return self.model
 
 
 class ClassifiersSuite(ModelSuite):
@@ -311,19 +321,15 @@ class Suite(SuitePart):
     def _are_of_these_judges(
         cls, calibrations: dict[JudgeName, Calibration], info: ValidationInfo
     ) -> dict[JudgeName, Calibration]:
-        judges = _judged_by(info.data.get("judge"), info.data.get("encoder"))
         for name, counts in calibrations.items():
-            if counts.model not in (None, own := judges.get(name, "none")):
+            part: JudgeSuite | EncoderSuite | None = info.data.get(name)
+            own = None if part is None else part.identity
+            if counts.model not in (None, own):
                 raise ValueError(
-                    f"of the judge {name!r} is of {counts.model!r}, and the suite's is {own!r}: calibrate that "
+                    f"of the judge {name!r} is of {counts.model!r}, and the suite's is {own!r}: calibrate it "
                     "by `counterpose calibrate-judges`, or remove the calibration"
                 )
         return calibrations
-
-    @property
-    def judged_by(self) -> dict[JudgeName, str]:
-        """Each judge's model; of one by address, with the server's host: it may have no other name."""
-        return _judged_by(self.judge, self.encoder)
 
     @property
     def captioner(self) -> CaptionerSuite:
@@ -373,13 +379,6 @@ class Suite(SuitePart):
         if part is None:
             raise UnknownModel(f"the suite {self.name!r} has no {service}; choose a suite with one")
         return part
-
-
-def _judged_by(judge: JudgeSuite | None, encoder: EncoderSuite | None) -> dict[JudgeName, str]:
-    found: dict[JudgeName, str] = {} if encoder is None else {"encoder": encoder.model}
-    if judge is not None:
-        found["judge"] = f"{judge.model} at {urlsplit(judge.server).netloc}".strip()
-    return found
 
 
 def load_suite(name_or_file: str, servers: SuiteServers | None = None) -> Suite:
