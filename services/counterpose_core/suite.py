@@ -237,7 +237,7 @@ class JudgeSuite(SuitePart):
 
     @property
     def identity(self) -> str:
-        """What a calibration is of: the model and its host, or the host alone of a model without a name."""
+        """The model and its host, or the host alone of a model without a name."""
         return f"{self.model} at {urlsplit(self.server).netloc}".strip()
 
 
@@ -249,7 +249,7 @@ class EncoderSuite(ModelSuite):
 
     @property
     def identity(self) -> str:
-        """What a calibration is of."""
+        """The model."""
         return self.model
 
 

@@ -148,8 +148,8 @@ class Calibration(RequestBody):
     right_without_vote: int = Field(default=0, ge=0)
     """Those of them that are right."""
     model: str | None = Field(default=None, exclude_if=lambda model: model is None)
-    """The model that judged, as `model at host`, or `at host` where a server's has no name: a suite with
-    another one refuses the calibration. Null for CLIP, and where nobody recorded it."""
+    """The model that judged, as `model at host`, or `at host` where it has no name: a suite with another one
+    is refused. Null for CLIP, and where nobody recorded it."""
     gate: GateThresholds | None = Field(default=None, exclude_if=lambda gate: gate is None)
     """Of CLIP, the thresholds by which it judged: by others it has other verdicts. Null for other judges."""
 
