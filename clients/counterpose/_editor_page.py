@@ -47,8 +47,8 @@ of the caption to itself. Seconds and cost are what this gateway spent. What it 
 such as an inversion that another preset shares: the order of presets matters then."""
 _DIFFERENCES = ("figure", "first less second", "difference", "sources", "left out", "p", "p, corrected")
 _OF_DIFFERENCES = """Same source, same edit. Intervals resample source images or their groups (seed {seed}).
-Where all sources have an equal difference, nobody saw how far others are from it: the interval is for as many
-of them as so few sources cannot rule out, each as far off as the figure can be (1, or 100 dB);
+Where all sources agree, the interval is for others that n cannot rule out, each as far off as the figure can
+be (1, or 100 dB);
 p is two-sided, by flipping their signs, and corrected by Holm's method over all rows of this table.
 {unpaired} edits are in no row: not every editor's run ended them with an image; of a row's two editors,
 "left out" counts edits or controls that it lacks. Faulty edits are in no row of two presets that keep to

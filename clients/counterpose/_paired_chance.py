@@ -26,15 +26,14 @@ def mean_difference(
 ) -> Estimate:
     """Return the mean of one value for each source, with a 95 % interval.
 
-    The interval is the hull of the bootstrap's widened percentiles and Student's t. If all values agree,
-    these have no width. It then takes as many other sources as n cannot rule out (the exact binomial bound),
-    each at ``bounds``, as `counterpose_core.statistics.bootstrap` has it: valid only for bounds that hold for
-    every source, not for the extremes of those that were seen.
+    The interval is the hull of the bootstrap's widened percentiles and Student's t. If all values agree, it
+    is for as many other sources as n cannot rule out (the exact binomial bound), each at ``bounds``, as
+    `counterpose_core.statistics.bootstrap` has it.
 
     Args:
         values: one for each source.
         generator: draws the bootstrap.
-        bounds: the least and the largest possible value.
+        bounds: the least and the largest possible value, not those that were seen.
     """
     n = len(values)
     if n == 0:

@@ -6,6 +6,7 @@ The engines load every suite from the same file formats; nothing branches on a s
 from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import (
     Field,
@@ -234,12 +235,22 @@ class JudgeSuite(SuitePart):
     max_tokens: int = Field(default=200, ge=1)
     batch: int = Field(default=16, ge=1)
 
+    @property
+    def identity(self) -> str:
+        """The model and its host, or the host alone of a model without a name."""
+        return f"{self.model} at {urlsplit(self.server).netloc}".strip()
+
 
 class EncoderSuite(ModelSuite):
     """A vision network of transformers, such as DINOv2, whose features tell the class of an image."""
 
     model: str
     batch: int = Field(default=16, ge=1)
+
+    @property
+    def identity(self) -> str:
+        """The model."""
+        return self.model
 
 
 class ClassifiersSuite(ModelSuite):
@@ -304,6 +315,21 @@ class Suite(SuitePart):
         if part is not None and info.data.get("scorer_part", part) is None:
             raise ValueError("belongs to the scorer's application; add [scorer]")
         return part
+
+    @field_validator("calibrations")
+    @classmethod
+    def _are_of_these_judges(
+        cls, calibrations: dict[JudgeName, Calibration], info: ValidationInfo
+    ) -> dict[JudgeName, Calibration]:
+        for name, counts in calibrations.items():
+            part: JudgeSuite | EncoderSuite | None = info.data.get(name)
+            own = None if part is None else part.identity
+            if counts.model not in (None, own):
+                raise ValueError(
+                    f"of the judge {name!r} is of {counts.model!r}, and the suite's is {own!r}: calibrate it "
+                    "by `counterpose calibrate-judges`, or remove the calibration"
+                )
+        return calibrations
 
     @property
     def captioner(self) -> CaptionerSuite:

@@ -39,6 +39,8 @@ def calibrate_judges(
         counts = {name: each.model_dump() for name, each in told.items()}
         print_result(json.dumps(counts) if as_json else "\n\n".join(map(_toml, told, told.values())))
         print_note(f"{len(given)} labels; add this to the suite's file")
+        for name in sorted(name for name, each in told.items() if name != "clip" and each.model is None):
+            print_note(f"the run recorded no model of {name}: a suite believes this of any")
 
 
 def _toml(name: str, counts: Calibration) -> str:

@@ -152,8 +152,9 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         for item in self.results():
             if item.result is not None:
                 judgements[item.id] = item.result.judgements
-        gate = GateThresholds.model_validate(self.run.resolved_config["gate"])
-        return calibrations(judgements, labels, against, gate)
+        config = self.run.resolved_config
+        gate = GateThresholds.model_validate(config["gate"])
+        return calibrations(judgements, labels, against, gate, config.get("judged_by", {}))
 
     def findings(self) -> Findings:
         """Return the changes that cost a classifier its answers, the surest first."""
@@ -253,9 +254,8 @@ class StressTests(RunResource[StressTest]):
     ) -> EditorComparison:
         """Compare presets of the suite's editor on the same images and edits: a stress test for each.
 
-        None is started before the requests of all are checked. A call with the arguments of an earlier one,
-        and the same images, takes up its runs, and resumes those that failed or were cancelled; another seed
-        begins anew.
+        The requests of all are checked first. A call with the arguments and images of an earlier one takes up
+        its runs, and resumes those that failed or were cancelled; another seed begins anew.
 
         Args:
             dataset: the dataset's name.
@@ -279,7 +279,7 @@ class StressTests(RunResource[StressTest]):
             for preset in distinct_presets(presets, offered)
         }
         for preset in requests:
-            # Nothing is shown to a model: images outside the suite stop the run after the first of them.
+            # No model looks at images: those outside the suite stop the run early.
             free = {"preset": preset, "seed": seed, "outside_suite": "continue"}
             self.estimate(dataset=dataset, **(fixed | free))
         images_of = (Datasets(self._sender).get(dataset)).digest

@@ -27,8 +27,8 @@ _jitter = random.Random()
 class LedgerAccounts:
     """Reserves and settles in the ledger, and waits for it while it is busy.
 
-    ``patience_s``: how long a call waits for others that hold the room that it needs. The reservation of a
-    worker that was killed counts at its most, and nobody waits for it when the worker's lease has ended.
+    ``patience_s``: how long a call waits for others that hold the room that it needs. A call
+    whose lease has ended is not waited for, and counts at its most.
     """
 
     def __init__(self, ledger: Ledger, patience_s: float = 600.0) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -146,11 +147,20 @@ class Calibration(RequestBody):
     """Edits of which the judge said neither."""
     right_without_vote: int = Field(default=0, ge=0)
     """Those of them that are right."""
+    model: str | None = Field(default=None, exclude_if=lambda model: model is None)
+    """The model that judged, as `model at host`, or `at host` where it has no name: a suite with another one
+    is refused. Null for CLIP, and where nobody recorded it."""
     gate: GateThresholds | None = Field(default=None, exclude_if=lambda gate: gate is None)
     """Of CLIP, the thresholds by which it judged: by others it has other verdicts. Null for other judges."""
 
     @classmethod
-    def of(cls, judged: Iterable[tuple[str, bool]], against: str, gate: GateThresholds | None = None) -> Self:
+    def of(
+        cls,
+        judged: Iterable[tuple[str, bool]],
+        against: str,
+        gate: GateThresholds | None = None,
+        model: str | None = None,
+    ) -> Self:
         """Count a judge's verdicts, each with whether the edit is right by the word of ``against``."""
         counts = Counter(judged)
         votes = {
@@ -165,6 +175,7 @@ class Calibration(RequestBody):
             without_vote=counts.total() - sum(votes.values()),
             right_without_vote=right - counts["yes", True] - counts["no", True],
             gate=gate,
+            model=model,
             **votes,
         )
 
@@ -275,6 +286,7 @@ def calibrations(
     labels: Mapping[str, bool],
     against: str,
     gate: GateThresholds,
+    models: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Calibration]:
     """Hold the verdicts of each judge against labels.
 
@@ -283,6 +295,7 @@ def calibrations(
         labels: whether an item's edit is right.
         against: whose word that is.
         gate: the thresholds by which CLIP judged.
+        models: the models of the other judges, as the run recorded them.
 
     Raises:
         InvalidRequest: there are no labels, or no judge has said anything of one of the items.
@@ -298,6 +311,6 @@ def calibrations(
         for name, said in judgements[item].items():
             judged.setdefault(name, []).append((said.verdict, right))
     return {
-        name: Calibration.of(verdicts, against, gate if name == "clip" else None)
+        name: Calibration.of(verdicts, against, gate if name == "clip" else None, models.get(name))
         for name, verdicts in judged.items()
     }

@@ -110,6 +110,8 @@ class StressTestConfig(ResponseBody):
     """Source images that stand for each class, where the judge `encoder` is asked."""
     calibrations: dict[str, Calibration] = Field(default={}, exclude_if=lambda counts: not counts)
     """How each judge agreed with people or an oracle, by the suite; without those that are not calibrated."""
+    judged_by: dict[str, str] = Field(default={}, exclude_if=lambda models: not models)
+    """The model of each judge beside CLIP that is asked, with the host of one by address."""
 
     @property
     def measures_preservation(self) -> bool:

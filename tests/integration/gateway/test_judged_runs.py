@@ -100,6 +100,7 @@ async def test_a_judge_that_errs_too_often_is_named_where_the_report_asks_for_tr
             dataset="demo", classifiers=["steady"], judges=["clip", "judge"], confirm=False, seed=3
         )
         await gateway.worker().work_off()
+        assert run.run.resolved_config["judged_by"] == {"judge": "vlm at judges.test"}
         page = text_of(await run.report())
         assert "more than a tenth of the votes of judge are wrong" in page
         assert "look at the controls" in page

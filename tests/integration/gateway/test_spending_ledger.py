@@ -16,7 +16,7 @@ from counterpose_gateway.ledger.tables import schema
 from counterpose_gateway.records.outcomes import Ended, Failed
 from counterpose_gateway.records.spending import Allotment, Lease
 from counterpose_gateway.worker.spending import LEASE, LedgerAccounts
-from fakes.ledgers import config, create_run, finish_all, lease, planned_items
+from fakes.ledgers import Clock, config, create_run, finish_all, lease, planned_items
 
 ONE = Spent(calls=1, images=1)
 
@@ -103,9 +103,11 @@ async def test_a_reservation_of_one_that_was_killed_is_not_waited_for_for_good(l
 
 
 @pytest.mark.parametrize("end", ["expires", "is taken over", "ends"])
-async def test_a_reservation_whose_lease_has_ended_is_waited_for_no_longer(ledger: Ledger, end: str) -> None:
+async def test_a_reservation_whose_lease_has_ended_is_waited_for_no_longer(
+    ledger: Ledger, clock: Clock, end: str
+) -> None:
     run, accounts = limited(ledger, Allotment(images=1), 2), LedgerAccounts(ledger)
-    first = lease(ledger, worker="killed:1", seconds=60.0 if end == "ends" else 1.5)
+    first = lease(ledger, worker="killed:1", seconds=30.0)
     token = LEASE.set(Lease("killed:1", first.item_group))
     await accounts.reserve(run, "editor", ONE)
     LEASE.reset(token)
@@ -116,8 +118,9 @@ async def test_a_reservation_whose_lease_has_ended_is_waited_for_no_longer(ledge
     if end == "ends":
         failed = Failed(code="no-answer", detail="no answer")
         ledger.items.finish_many([Ended(item_id=i.id, fence=i.fence, outcome=failed) for i in first.items])
+    else:
+        clock.now += 31.0
     if end == "is taken over":
-        await asyncio.sleep(1.2)
         assert lease(ledger, worker="killed:2", seconds=60.0).item_group == first.item_group
     with pytest.raises(BudgetSpent, match="1 were asked for or are reserved"):
         await asyncio.wait_for(second, 15.0)

@@ -30,7 +30,9 @@ def judged(ordinal: int, **verdicts: Verdict) -> Item:
 
 
 def the_run() -> httpx.Response:
-    run = a_run("completed", 4).model_copy(update={"resolved_config": {"gate": GATE.model_dump()}})
+    run = a_run("completed", 4).model_copy(
+        update={"resolved_config": {"gate": GATE.model_dump(), "judged_by": {"judge": "vlm at judges.test"}}}
+    )
     return ok(run.model_dump_json())
 
 
@@ -61,6 +63,7 @@ COUNTS = {
         right_dropped=0,
         without_vote=1,
         right_without_vote=1,
+        model="vlm at judges.test",
     ),
 }
 
@@ -98,6 +101,18 @@ def test_the_command_writes_what_the_suite_s_file_takes(play: Play, tmp_path: Pa
     play(the_run(), answered())
     shown = run(*NAMED, "--labels", str(file), "--json")
     assert json.loads(shown.stdout)["judge"]["without_vote"] == 1
+    assert "no model" not in shown.stderr
+
+
+def test_the_command_says_that_an_older_run_recorded_no_model(play: Play, tmp_path: Path) -> None:
+    file = tmp_path / "labels.csv"
+    file.write_text("item,right\nrun-1.0,yes\n")
+    before = a_run("completed", 4).model_copy(update={"resolved_config": {"gate": GATE.model_dump()}})
+    play(ok(before.model_dump_json()), answered())
+    shown = run(*NAMED, "--labels", str(file))
+    assert "no model of judge" in shown.stderr
+    assert "no model of clip" not in shown.stderr
+    assert "model" not in tomllib.loads(shown.stdout)["calibrations"]["judge"]
 
 
 @pytest.mark.parametrize(

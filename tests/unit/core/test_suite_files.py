@@ -8,6 +8,7 @@ import pytest
 
 from counterpose_core.errors import CounterposeError, InvalidRequest, UnknownModel
 from counterpose_core.suite import load_suite
+from counterpose_core.suite_servers import SuiteServers
 
 CAPTIONER = """
 [captioner]
@@ -75,6 +76,20 @@ def test_another_model_has_no_calibration_of_its_base_s(
     written(tmp_path, base, "below.toml")
     own = load_suite(written(tmp_path, f'base = "below.toml"\n{section}'))
     assert sorted(own.calibrations) == left
+
+
+@pytest.mark.parametrize(("model", "judge"), [("vlm", "vlm at a.example"), ("", "at a.example")])
+def test_a_calibration_of_another_judge_is_refused(tmp_path: Path, model: str, judge: str) -> None:
+    own = 'base = "miniature"\n[judge]\nserver = "$language_server"\nmodel = "$language_model"\n'
+    counts = "against = 'x'\nright_kept = 9\nwrong_kept = 1\nwrong_dropped = 9\nright_dropped = 1\n"
+    file = written(tmp_path, f"{own}[calibrations.judge]\n{counts}model = '{judge}'\n")
+    servers = {
+        host: SuiteServers(language_server=f"https://{host}.example/v1", language_model=model)
+        for host in ("a", "b")
+    }
+    assert load_suite(file, servers["a"]).calibrations["judge"].model == judge
+    with pytest.raises(InvalidRequest, match=f"of the judge 'judge' is of '{judge}', and .* calibrate it by"):
+        load_suite(file, servers["b"])
 
 
 def test_a_base_is_a_name_or_a_file_beside_the_one_that_names_it(tmp_path: Path) -> None:

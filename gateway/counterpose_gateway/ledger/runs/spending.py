@@ -4,8 +4,7 @@ A call is reserved with the most that it may cost, in a transaction that locks i
 run's limits leave no room for it. Whoever dies before it settles leaves what was reserved as spent. That is
 below what a server was asked for only where the service had asked it again after an answer broke off.
 
-The id of a call begins with the mark of the lease under which it is made: when no item is leased so any more,
-nobody will settle the call, and no other waits for its room.
+The id of a call begins with the mark of its lease: when that has ended, nobody waits for the call's room.
 """
 
 from __future__ import annotations

@@ -282,6 +282,7 @@ def resolve(
         known_images=suite.known_images,
         policy_words=list(policy_words),
         calibrations=calibrations_of(create.rule, suite),
+        judged_by={name: getattr(suite, name).identity for name in create.rule.asked},
     )
 
 

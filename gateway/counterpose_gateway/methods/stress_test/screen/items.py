@@ -133,6 +133,7 @@ def items_hash(config: StressTestConfig) -> str:
             "baseline": True,
             "known_images": True,
             "calibrations": True,
+            "judged_by": True,
         },
     )
     return cache_key(config=hashed)

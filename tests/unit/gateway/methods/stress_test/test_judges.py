@@ -97,7 +97,7 @@ async def test_clip_alone_asks_nobody_and_records_no_verdict() -> None:
     assert not scorer.asked
     assert states(record)["gate-direction"]
     assert all(not item.result.judgements for item in items if item.result)
-    assert not {"references", "calibrations"} & config.model_dump().keys()
+    assert not {"references", "calibrations", "judged_by"} & config.model_dump().keys()
     assert summarize_judges(columns_of(items), config, LanceEstimator(3)) is None
 
 
