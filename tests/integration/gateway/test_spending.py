@@ -321,3 +321,29 @@ async def test_a_run_that_continues_another_has_that_one_s_budget_for_itself(led
     refusal = ledger.spending.reserve(child.id, "a" * 32, "editor", Spent(calls=61, images=61))
     assert refusal is not None
     assert "stopped at its budget of 60 images" in refusal.detail
+
+
+HUNT = {"classifiers": ["timm:resnet50"], "labels": ["fly"], "budget": {"images": 600}, "seed": 0}
+CAPTIONS = {"kind": "captions", "captions": [{"label": "fly", "text": "a fly"}]}
+DATASET = {"classifiers": ["timm:resnet50"], "seeds": CAPTIONS, "seed": 0}
+
+
+async def test_an_estimate_of_a_hunt_draws_nothing_on_a_server(served: Served) -> None:
+    gateway, server = served
+    refused = await gateway.http.post("/v1/bug-hunts/estimate", json=HUNT)
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/classifiers")
+    assert "asks a server" in refused.text
+    assert server.asked == []
+    alone = await gateway.http.post("/v1/bug-hunts/estimate", json=HUNT | {"classifiers": []})
+    assert alone.status_code == 200, alone.text
+
+
+async def test_a_budget_of_an_adversarial_dataset_needs_its_prices(served: Served) -> None:
+    gateway, server = served
+    body = DATASET | {"spending": {"usd": 1.0}}
+    refused = await gateway.http.post("/v1/adversarial-datasets", json=body)
+    assert (refused.json()["code"], refused.json()["errors"][0]["pointer"]) == (
+        "price-missing",
+        "/spending/prices",
+    )
+    assert server.asked == []
