@@ -35,7 +35,7 @@ def _require_free_draws(context: RunContext) -> None:
     # Neither an account nor a quota counts what is drawn for no run.
     if "editor" in called_models(context.suite):
         raise InvalidRequest(
-            f"the editor of the suite {context.suite.name!r} asks a server, which would be paid for the images "
-            "that an estimate draws; leave out the classifiers, and the budget alone is estimated",
+            f"the editor of the suite {context.suite.name!r} asks a server, which would be paid for the "
+            "images that an estimate draws; leave out the classifiers, and the budget alone is estimated",
             pointer="/classifiers",
         )
