@@ -323,9 +323,9 @@ async def test_a_run_that_continues_another_has_that_one_s_budget_for_itself(led
     assert "stopped at its budget of 60 images" in refusal.detail
 
 
-ASKED = {"classifiers": ["timm:resnet50"], "classes": ["fly", "bee"], "seed": 0}
-HUNT = ASKED | {"labels": ["fly"], "budget": {"images": 600}}
-CAPTIONS = {"kind": "captions", "captions": [{"label": "fly", "text": "a photo of a fly"}]}
+ASKED = {"classifiers": ["leaning"], "seed": 0}
+HUNT = ASKED | {"labels": ["plate"], "budget": {"images": 600}}
+CAPTIONS = {"kind": "captions", "captions": [{"label": "plate", "text": "a photo of a plate"}]}
 DATASET = ASKED | {"seeds": CAPTIONS}
 
 
