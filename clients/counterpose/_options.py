@@ -184,6 +184,7 @@ class AdversarialOptions(LabelImageOptions, total=False):
     near_duplicates: CLIP's cosine from which an image repeats another; None keeps repetitions.
     reference: name of a dataset of real images, to measure how far the kept ones are from them.
     reference_images: most of its images that are compared.
+    spending: what servers of others may be asked for, as in a bug hunt's options; there the run stops.
     """
 
     fools: FoolingRule
@@ -196,6 +197,7 @@ class AdversarialOptions(LabelImageOptions, total=False):
     near_duplicates: float | None
     reference: str | None
     reference_images: int
+    spending: SpendingLimits | Mapping[str, Any] | None
 
 
 AnyThresholds = Thresholds | Mapping[str, float | bool | str]

@@ -127,6 +127,7 @@ HUNTS: Choices = {
     "AdversarialDatasetCreate.parents": None,
     "AdversarialDatasetCreate.criterion": None,
     "AdversarialDatasetCreate.functions": None,
+    "AdversarialDatasetCreate.spending": None,
     "AdversarialDatasetCreate.prompt": {"enum": ["a photo of a <class>"]},
     "AdversarialDatasetCreate.images": {"enum": [80, 100]},
     "AdversarialDatasetCreate.baseline": {"enum": [8]},

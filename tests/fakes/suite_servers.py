@@ -12,8 +12,8 @@ SERVERS = SuiteServers(
 )
 
 
-def images_suite(url: str) -> Suite:
-    """A suite whose editor asks this server."""
+def images_suite(url: str, *, draws: bool = False) -> Suite:
+    """A suite whose editor asks this server; ``draws``: it makes images from text, too."""
     editor = EditorSuite.model_validate(
         {
             "model": "editor-1",
@@ -21,7 +21,7 @@ def images_suite(url: str) -> Suite:
             "resolution": 32,
             "default_preset": "api",
             "redraw": "api",
-            "presets": {"api": {"backend": "images-api"}},
+            "presets": {"api": {"backend": "images-api", "text_to_image": draws}},
         }
     )
     return fake_suite().model_copy(update={"editor_part": editor})

@@ -13,6 +13,7 @@ from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.kinds import RunsOfKind, judged_by
 from counterpose._cli.options import AsJson, Classifiers, OneRun, Url
+from counterpose._cli.spending import SPENDING
 from counterpose._cli.tables import unless_empty
 from counterpose._cli.terminal import connected, show
 from counterpose._sync.adversarial_datasets import AdversarialDataset
@@ -60,6 +61,7 @@ REGISTER_EXAMPLES = examples("counterpose register @last fooling")
     Option("samples", "N"),
     Option("most_kept", "N", "--keep"),
     Option("images", "N"),
+    *SPENDING,
     CRITERION,
     Option("reference", "DATASET"),
     STEPS,
@@ -141,6 +143,7 @@ def adversarial_dataset_text(summary: AdversarialDatasetSummary) -> str:
             f"seeds: {summary.seeds.looked_at} looked at, {summary.seeds.captioned} captioned{seeds}",
             *(f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()),
             f"dataset: {summary.digest}; images: {summary.images}; cost: {summary.cost}",
+            *summary.spending_lines,
             *summary.config.notes,
         ]
     )

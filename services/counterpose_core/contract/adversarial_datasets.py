@@ -12,6 +12,7 @@ from counterpose_core.contract.features import FeatureVector
 from counterpose_core.contract.label_images import LabelImagesConfig, LabelImagesCreate
 from counterpose_core.contract.runs import RunItem
 from counterpose_core.contract.samples import SampleResult
+from counterpose_core.contract.spending import SpendsWithin
 from counterpose_core.types import Cosine, PortableName
 
 AdversarialPhase = Literal["seed", "baseline", "sample", "reference"]
@@ -69,7 +70,7 @@ class GivenSeeds(_Seeds):
 Seeds = Annotated[DatasetSeeds | HuntSeeds | GivenSeeds, Field(discriminator="kind")]
 
 
-class AdversarialDatasetCreate(LabelImagesCreate):
+class AdversarialDatasetCreate(SpendsWithin, LabelImagesCreate):
     """``POST /v1/adversarial-datasets``: generate images of captions, keep those that fool classifiers."""
 
     seeds: Seeds

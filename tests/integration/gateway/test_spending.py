@@ -329,3 +329,39 @@ async def test_a_run_that_continues_another_has_that_one_s_budget_for_itself(led
     refusal = ledger.spending.reserve(child.id, "a" * 32, "editor", Spent(calls=61, images=61))
     assert refusal is not None
     assert "stopped at its budget of 60 images" in refusal.detail
+
+
+ASKED = {"classifiers": ["leaning"], "seed": 0}
+HUNT = ASKED | {"labels": ["plate"], "budget": {"images": 600}}
+CAPTIONS = {"kind": "captions", "captions": [{"label": "plate", "text": "a photo of a plate"}]}
+DATASET = ASKED | {"seeds": CAPTIONS}
+
+
+@pytest.fixture
+async def drawing(tmp_path: Path) -> AsyncIterator[FakeGateway]:
+    """A gateway of a suite whose editor draws from text at an address."""
+    async with fake_gateway(tmp_path, suite=images_suite("https://images.example/v1", draws=True)) as gateway:
+        yield gateway
+
+
+async def test_an_estimate_of_a_hunt_draws_nothing_on_a_server(drawing: FakeGateway) -> None:
+    refused = await drawing.http.post("/v1/bug-hunts/estimate", json=HUNT)
+    assert refused.status_code == 422, refused.text
+    assert "asks a server" in refused.json()["detail"]
+    assert refused.json()["errors"][0]["pointer"] == "/classifiers"
+    alone = await drawing.http.post("/v1/bug-hunts/estimate", json=HUNT | {"classifiers": []})
+    assert alone.status_code == 200, alone.text
+
+
+async def test_an_adversarial_dataset_has_a_budget_and_needs_its_prices(drawing: FakeGateway) -> None:
+    path = "/v1/adversarial-datasets"
+    refused = await drawing.http.post(path, json=DATASET | {"spending": {"usd": 1.0}})
+    assert refused.json()["code"] == "price-missing", refused.text
+    made = await drawing.http.post(path, json=DATASET | {"spending": {"images": 60}})
+    assert made.status_code == 202, made.text
+    spending, run = drawing.ledger.spending, made.json()["id"]
+    refusal = spending.reserve(run, "a" * 32, "editor", Spent(calls=61, images=61))
+    assert refusal is not None
+    assert "stopped at its budget of 60 images" in refusal.detail
+    summary = await read(drawing, f"/v1/runs/{run}/summary")
+    assert summary["spending"]["stopped"].startswith("stopped at its budget of 60 images")

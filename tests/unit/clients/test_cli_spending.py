@@ -81,6 +81,15 @@ def test_a_stress_test_sends_its_budget_and_prices(play: Play, tmp_path: Path) -
     assert (sent["usd"], sent["images"], sent["prices"]["m"]["usd_per_call"]) == (2.5, 200, 0.5)
 
 
+def test_an_adversarial_dataset_sends_its_budget_and_prices(play: Play, tmp_path: Path) -> None:
+    script = play(problem(BudgetSpent("stopped")))
+    prices = written(tmp_path, "prices.toml", "[m]\nusd_per_image = 0.5")
+    words = "adversarial-dataset --caption fly=a-fly --classifier timm:resnet50 --budget-usd 2.5"
+    run(*words.split(), "--budget-images", "200", "--prices", prices)
+    sent = json.loads(script.seen[0].content)["spending"]
+    assert (sent["usd"], sent["images"], sent["prices"]["m"]["usd_per_image"]) == (2.5, 200, 0.5)
+
+
 def test_each_run_of_compared_editors_has_the_budget_and_the_region(play: Play, tmp_path: Path) -> None:
     offered = ok({"services": [], "presets": ["quick", "direct"]})
     created = a_run().model_copy(update={"resolved_config": {"request": {"preset": "quick"}}})
