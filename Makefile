@@ -165,8 +165,8 @@ attacks: $(STAMP) system ## run the tests of every attack and bad input, as faul
 cluster-faults: $(STAMP) system ## kill what runs on a Ray cluster of several nodes, and hold each run to the one that nobody disturbs (ONLY=f08)
 	@$(INTEGRATION) tests/faults $(if $(ONLY),-k "$(ONLY)") $(if $(RECORD),--record)
 
-coverage: $(STAMP) ## run all tests under coverage
-	$(BIN)/python -m pytest tests evaluation/tests --ignore=tests/faults --cov --cov-report=term-missing:skip-covered
+coverage: $(STAMP) ## run all tests under coverage, but for those on clusters and in environments of their own
+	$(BIN)/python -m pytest tests evaluation/tests --ignore=tests/faults --ignore=tests/images_api --ignore=tests/trackers --ignore=tests/vllm_server --cov --cov-report=term-missing:skip-covered
 
 demo: $(STAMP) ## stress-test two classifiers on the miniature world: demo/report.html, demo/summary.json
 	$(BIN)/counterpose demo --state $(STATE) --out demo

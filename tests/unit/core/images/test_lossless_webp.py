@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -89,7 +90,8 @@ def test_many_blocks_are_refused_and_as_many_as_may_be_are_no_long_work() -> Non
     side = 4 * int((MAX_BLOCKS / 2) ** 0.5)
     began = time.process_time()
     check_groups(webp_of_groups(side, 2, predicted(side) + "0"))
-    assert time.process_time() - began < 2.0
+    # A tracer, as `make coverage` has, makes each line several times as long.
+    assert time.process_time() - began < (2.0 if sys.gettrace() is None else 10.0)
     with pytest.raises(ImageTooLarge, match="in more than 262,144 blocks of pixels"):
         check_groups(webp_of_groups(side + 4, 2, predicted(side + 4) + "0"))
 
