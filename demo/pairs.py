@@ -12,7 +12,8 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from counterpose import Client, StressTest
-from counterpose_core.contract.runs import Item, PredictionPair
+from counterpose_core.contract.runs import Item
+from counterpose_core.contract.scored import Scored
 
 OUT = Path(__file__).resolve().parent.parent / "docs" / "images" / "pairs.png"
 SIDE, GAP, TEXT, MARGIN = 224, 12, 92, 20
@@ -51,12 +52,11 @@ def pair(run: StressTest, classifier: str, item: Item) -> tuple[Shown, Shown]:
     return before, shown(run, result.image, result.edited_caption or "", result.predictions[classifier], item)
 
 
-def shown(run: StressTest, ref: str, caption: str, answer: PredictionPair, item: Item) -> Shown:
+def shown(run: StressTest, ref: str, caption: str, answer: Scored, item: Item) -> Shown:
     """Fetch an image, and write the classifier's first answer as text."""
-    name, probability = answer.top[0]
     pixels = Image.open(io.BytesIO(run.image(ref))).convert("RGB")
     side = pixels.resize((SIDE, SIDE), Image.Resampling.NEAREST)
-    return Shown(side, caption, f"{name} {probability:.0%}", name == item.label)
+    return Shown(side, caption, f"{answer.answer} {answer.share:.0%}", answer.right)
 
 
 def draw(rows: list[tuple[Shown, Shown]]) -> Image.Image:

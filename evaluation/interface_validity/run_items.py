@@ -31,7 +31,7 @@ def images_of(
             shift=result.shift,
             seed=result.seed or 0,
             to_object=result.object_similarity,
-            right={model: pair.rank_true == 1 for model, pair in result.predictions.items()},
+            right={model: pair.right for model, pair in result.predictions.items()},
             seen=seen[item.id],
             has_object=result.object_similarity >= _object_threshold(summary, item.label, result.shift),
             has_shift=_has_shift(summary, result),

@@ -106,11 +106,12 @@ def _result(row: Row, before: dict[str, Any], classes: Sequence[str], generator:
 
 def prediction(label: str, classes: Sequence[str], generator: random.Random) -> Mapping[str, Any]:
     """A drawn prediction with the five best of ``classes``, of which ``label`` is the true one."""
-    p_true = generator.random()
-    others = [(name, (1.0 - p_true) / (len(classes) - 1)) for name in classes if name != label]
-    ranked = sorted([(label, p_true), *others], key=lambda pair: -pair[1])
+    score = generator.random()
+    others = [(name, (1.0 - score) / (len(classes) - 1)) for name in classes if name != label]
+    ranked = sorted([(label, score), *others], key=lambda pair: -pair[1])
     rank = [name for name, _ in ranked].index(label) + 1
-    return {"p_true": p_true, "rank_true": rank, "top": [list(pair) for pair in ranked[:5]]}
+    shown = [list(pair) for pair in ranked[:5]]
+    return {"score": score, "hits": [rank == 1, rank <= 5], "shown": shown, "raw": {"rank": rank}}
 
 
 def _copy(connection: Connection, run_id: str, known: int, total: int) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 from tqdm import tqdm
 
 from counterpose_core.contract.classifiers import Prediction
-from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.contract.scored import Scored
 from counterpose_core.images.codecs import decode_image
+from counterpose_core.tasks import classification_of
 from counterpose_gateway.runs.stores import Store
-from counterpose_gateway.steps.predictions import prediction_pair
 from counterpose_miniature.training.stage import write_atomically
 from evaluation.validity.contestants import Contestant
 from evaluation.validity.measures import Floats
@@ -31,9 +31,7 @@ class Answers:
         self._store, self._folder = store, folder
         self._known: dict[str, dict[str, Floats]] = {}
 
-    def of(
-        self, images: Iterable[tuple[str, str]], specs: Sequence[str]
-    ) -> dict[str, dict[str, PredictionPair]]:
+    def of(self, images: Iterable[tuple[str, str]], specs: Sequence[str]) -> dict[str, dict[str, Scored]]:
         """The answers to images, given as (name, true class), by image and classifier."""
         labels = dict(images)
         for spec in tqdm(specs, desc="answers", leave=False):
@@ -74,6 +72,6 @@ class Answers:
         part.unlink()
 
 
-def _pair(p: Floats, label: str) -> PredictionPair:
+def _pair(p: Floats, label: str) -> Scored:
     best = np.argsort(-p, kind="stable")[:_TOP].tolist()
-    return prediction_pair(Prediction(probabilities=p.tolist(), top=best), label, CLASSES)
+    return classification_of(CLASSES).scored(Prediction(probabilities=p.tolist(), top=best), label)

@@ -11,7 +11,8 @@ from itertools import groupby
 
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.confirmation import Instruction
-from counterpose_core.contract.runs import Item, PredictionPair, RequestCounts, Run
+from counterpose_core.contract.runs import Item, RequestCounts, Run
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestCreate, StressTestSummary
 from counterpose_core.suite import Suite
 from counterpose_core.types import RunState
@@ -37,7 +38,7 @@ Make = Callable[[Sequence[PlannedItem], StressTestConfig], Mapping[str, Outcome]
 """Makes items that the bank lacks; returns each one's outcome by its item key."""
 
 
-Answer = Callable[[Iterable[tuple[str, str]], Sequence[str]], Mapping[str, Mapping[str, PredictionPair]]]
+Answer = Callable[[Iterable[tuple[str, str]], Sequence[str]], Mapping[str, Mapping[str, Scored]]]
 """The answers of named classifiers to images, given as (name, true class), by image and classifier."""
 
 
@@ -166,7 +167,7 @@ def _images(planned: Iterable[PlannedItem], outcomes: Mapping[str, Outcome]) -> 
 def _item(
     planned: PlannedItem,
     outcome: Outcome,
-    seen: Mapping[str, Mapping[str, PredictionPair]],
+    seen: Mapping[str, Mapping[str, Scored]],
     stage: int,
     ordinal: int,
 ) -> Item:

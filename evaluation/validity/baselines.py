@@ -49,7 +49,7 @@ def _random_word_drops(items: Iterable[Item]) -> Mapping[tuple[str, str], list[t
     for item in items:
         if item.kind == "lance-r" and item.state == "done" and item.result is not None:
             for name, after in item.result.predictions.items():
-                drop = item.result.original_predictions[name].p_true - after.p_true
+                drop = item.result.original_predictions[name].score - after.score
                 found[name, item.label].append((item.item_group, drop))
     return found
 

@@ -9,7 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from counterpose_core.contract.runs import Item, PredictionPair
+from counterpose_core.contract.runs import Item
+from counterpose_core.contract.scored import Scored
 from counterpose_core.statistics.bootstrap import mean_by_source
 from counterpose_core.types import EditType
 from counterpose_miniature.world.grammar import EDIT_TYPES, parse
@@ -35,18 +36,18 @@ class Change:
     removed: str
     added: str
     kept: bool
-    before: Mapping[str, PredictionPair]
-    after: Mapping[str, PredictionPair]
-    rebuilt: Mapping[str, PredictionPair] = field(default_factory=dict)
+    before: Mapping[str, Scored]
+    after: Mapping[str, Scored]
+    rebuilt: Mapping[str, Scored] = field(default_factory=dict)
 
     def estimated(self, classifier: str) -> float:
         """How far p(true class) fell in the edited image."""
-        return self.before[classifier].p_true - self.after[classifier].p_true
+        return self.before[classifier].score - self.after[classifier].score
 
     def beyond(self, classifier: str) -> float:
         """The same drop, measured from the source's reconstruction; NaN where there is none."""
         rebuilt = self.rebuilt.get(classifier)
-        return float("nan") if rebuilt is None else rebuilt.p_true - self.after[classifier].p_true
+        return float("nan") if rebuilt is None else rebuilt.score - self.after[classifier].score
 
     def true(self, truth: Truth) -> float:
         """How far p(true class) falls when the same attribute of the source is changed by rendering."""

@@ -23,8 +23,8 @@ def outcomes(items: Iterable[Item], classifier: str) -> list[Outcome]:
     found = []
     for item in items:
         if item.kind == "reconstruction" and item.state == "done" and item.result is not None:
-            before = item.result.original_predictions[classifier].rank_true == 1
-            after = item.result.predictions[classifier].rank_true == 1
+            before = item.result.original_predictions[classifier].right
+            after = item.result.predictions[classifier].right
             found.append((item.item_group, before, after))
     return found
 

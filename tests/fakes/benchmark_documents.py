@@ -56,7 +56,7 @@ def lay_out(
         if item.result.shift_similarity is not None:
             scores[1][at] = item.result.shift_similarity
         pairs = [item.result.predictions.get(model) for model in models]
-        right[at] = [pair is not None and pair.rank_true == 1 for pair in pairs]
+        right[at] = [pair is not None and pair.right for pair in pairs]
         answered[at] = [pair is not None for pair in pairs]
         if item.id in groups:
             grouped.append((at, groups[item.id]))

@@ -97,7 +97,7 @@ def pairs(store: Store) -> list[Record]:
             origin="edited",
             seed=seed,
             verdict="kept" if seed == 0 else "direction",
-            scores={"direction": 0.25, "p_true timm:resnet50": 0.4},
+            scores={"direction": 0.25, "truth timm:resnet50": 0.4},
             answers={"timm:resnet50": answer},
             source=source,
         )

@@ -17,8 +17,10 @@ from counterpose_core.contract.bug_hunts import (
     Weighed,
 )
 from counterpose_core.contract.editor import GenerationPreset
-from counterpose_core.contract.runs import PredictionPair, RequestCounts, Run
+from counterpose_core.contract.runs import RequestCounts, Run
 from counterpose_core.contract.sampling_rules import FixedNumber, SamplingRule
+from counterpose_core.contract.scored import Scored
+from counterpose_core.tasks.classification import ranked
 
 CLASSES = ["fly", "bee", "bus", "tram"]
 EXAMPLE = "e" * 64
@@ -130,6 +132,6 @@ def combination(sentences: Sequence[str]) -> HuntItem:
     )  # fmt: skip
 
 
-def _pair(said: str, label: str) -> PredictionPair:
+def _pair(said: str, label: str) -> Scored:
     rank = 1 if said == label else 2
-    return PredictionPair(p_true=0.9 if rank == 1 else 0.1, rank_true=rank, top=[(said, 0.9), ("bus", 0.1)])
+    return ranked(0.9 if rank == 1 else 0.1, rank, [(said, 0.9), ("bus", 0.1)])

@@ -154,7 +154,7 @@ class PhotographsCluster:
 def answers(items: Iterable[Item]) -> list[tuple[object, ...]]:
     """What was answered to every image, by recipe and pixels; shares to what batches may change."""
     return [
-        (item.ordinal, each.recipe, each.pixels, pair.rank_true, round(pair.p_true, 3))
+        (item.ordinal, each.recipe, each.pixels, pair.hits, round(pair.score, 3))
         for item in items
         if item.result is not None
         for each in item.result.transformed

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpose_core.contract.editor import GenerationPreset
-from counterpose_core.contract.runs import PredictionPair, RequestCounts, Run
+from counterpose_core.contract.runs import RequestCounts, Run
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.shift_benchmarks import (
     BenchmarkShift,
     ImageItem,
@@ -19,6 +20,7 @@ from counterpose_core.contract.shift_benchmarks import (
     ImageSourceOrReal,
     ShiftBenchmarkConfig,
 )
+from counterpose_core.tasks.classification import ranked
 from counterpose_core.types import Cost
 from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from counterpose_gateway.methods.shift_benchmark.columns import ImageColumns, columns_of
@@ -131,6 +133,6 @@ class Benchmark:
         )
 
 
-def answer(right: bool) -> PredictionPair:
+def answer(right: bool) -> Scored:
     """A right or wrong answer."""
-    return PredictionPair(p_true=0.9 if right else 0.1, rank_true=1 if right else 2, top=[])
+    return ranked(0.9 if right else 0.1, 1 if right else 2, [])

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from counterpose_core.contract.perturber import WordSpan
-from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
+from counterpose_core.contract.runs import Item, ItemResult
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.scorer import EditScores
 from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.tasks.classification import ranked
 from counterpose_core.types import Cost, EditType, ItemKind
 from counterpose_gateway.methods.stress_test.plan import resolve
 from fakes.runs import stress_test_request
@@ -28,11 +30,11 @@ def fake_config(**changes: object) -> StressTestConfig:
     return resolve(stress_test_request(**changes), dataset=fake_dataset(4), suite=fake_suite())
 
 
-def prediction(p_true: float, label: str = "sled") -> PredictionPair:
+def prediction(p_true: float, label: str = "sled") -> Scored:
     """The true class and one rival: rank 1 from 0.5 on, and rank 6 below 0.05."""
-    ranked = sorted([(label, p_true), ("boat", 1.0 - p_true)], key=lambda pair: -pair[1])
+    shown = sorted([(label, p_true), ("boat", 1.0 - p_true)], key=lambda pair: -pair[1])
     rank = 1 if p_true >= 0.5 else 2 if p_true >= 0.05 else 6
-    return PredictionPair(p_true=p_true, rank_true=rank, top=ranked)
+    return ranked(p_true, rank, shown)
 
 
 class Ledgered:

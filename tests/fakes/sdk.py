@@ -16,7 +16,7 @@ from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER
 from counterpose_core.contract.jobs import Job
 from counterpose_core.contract.runs import RequestCounts, Run, RunEvent
 from counterpose_core.contract.stress_test_estimates import ProvableClass, StressTestEstimate
-from counterpose_core.contract.stress_test_figures import AccuracyRow
+from counterpose_core.contract.stress_test_figures import HitRates
 from counterpose_core.contract.stress_tests import (
     EditTypeSummary,
     InterventionSummary,
@@ -212,7 +212,7 @@ def figure(estimate: float = 0.9, low: float = 0.8, high: float = 0.95, n: int =
 
 def a_summary(**drops: Estimate) -> StressTestSummary:
     """A finished stress test in which each named classifier lost so much accuracy."""
-    row = AccuracyRow(acc1=figure(), acc5=figure(0.99, 0.95, 1.0), n_images=39)
+    row = HitRates(hit_rates=(figure(), figure(0.99, 0.95, 1.0)), n_images=39)
     models = {
         name: ModelSummary(original=row, reconstruction=row, counterfactual=row, drop=drop, edit_types={})
         for name, drop in drops.items()

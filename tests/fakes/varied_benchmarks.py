@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from counterpose_core.contract.runs import PredictionPair
 from counterpose_core.contract.shift_benchmarks import ImageItem, ImageResult, ImageSource, RetrievalManifest
 from counterpose_core.contract.shift_thresholds import ShiftThresholdDecision
+from counterpose_core.tasks.classification import ranked
 from counterpose_core.types import Cost
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
 from counterpose_gateway.methods.shift_benchmark.images import UnreadableImages
@@ -105,7 +105,7 @@ def _told(
 ) -> dict[str, Any]:
     silent = [name for name in MODELS if draws.random() < 0.05]
     predictions = {
-        name: PredictionPair(p_true=float(draws.random()), rank_true=each.rank_true, top=[("sled", 0.5)])
+        name: ranked(float(draws.random()), 1 if each.right else 2, [("sled", 0.5)])
         for name, each in result.predictions.items()
         if name not in silent
     }

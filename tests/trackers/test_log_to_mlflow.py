@@ -75,9 +75,7 @@ def assert_results(run: StressTest, path: Path) -> None:
         assert (row["state"], row["label"], row["stage"]) == (item.state, item.label, item.stage)
         if item.result is not None:
             assert row["image"] == item.result.image
-            assert dict(row["p_true"]) == {
-                name: each.p_true for name, each in item.result.predictions.items()
-            }
+            assert dict(row["score"]) == {name: each.score for name, each in item.result.predictions.items()}
             assert ItemResult.model_validate_json(row["result"]) == item.result
 
 

@@ -343,7 +343,7 @@ def stress_test_text(summary: StressTestSummary) -> str:
 def stress_test_figures(summary: StressTestSummary) -> str:
     """The verdicts, findings, each classifier's accuracies, counts, cost and the first insights."""
     rows = [
-        (name, model.original.acc1, model.reconstruction.acc1, model.counterfactual.acc1)
+        (name, model.original.rate, model.reconstruction.rate, model.counterfactual.rate)
         for name, model in summary.models.items()
     ]
     accuracies = Table(("classifier", "original", summary.control_name, "counterfactual"), rows)

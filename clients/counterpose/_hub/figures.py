@@ -72,8 +72,8 @@ def _chosen(known: list[str], classifier: str | None) -> str:
 
 def _of_stress_test(summary: StressTestSummary, classifier: str) -> Iterator[tuple[str, str, Estimate]]:
     model = summary.models[classifier]
-    yield ("Accuracy on the source images", ACCURACY, model.original.acc1)
-    yield ("Accuracy on their counterfactuals", ACCURACY, model.counterfactual.acc1)
+    yield ("Accuracy on the source images", ACCURACY, model.original.rate)
+    yield ("Accuracy on their counterfactuals", ACCURACY, model.counterfactual.rate)
     yield ("Drop of accuracy, paired by source image", DROP, model.drop)
     if model.beyond_placebo is not None:
         yield ("Drop of accuracy beyond the placebo edit", DROP, model.beyond_placebo)

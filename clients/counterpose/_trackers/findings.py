@@ -107,9 +107,9 @@ def _of_pair(item: Item, classifier: str) -> dict[str, Any]:
     return {
         "caption": None if result is None else result.caption,
         "edited caption": None if result is None else result.edited_caption,
-        "answer": after.top[0][0] if after is not None and after.top else None,
-        "p source": None if before is None else before.p_true,
-        "p counterfactual": None if after is None else after.p_true,
+        "answer": (after.answer or None) if after is not None else None,
+        "p source": None if before is None else before.score,
+        "p counterfactual": None if after is None else after.score,
     }
 
 

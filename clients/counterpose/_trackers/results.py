@@ -40,8 +40,8 @@ def parquet() -> Any:
 def write_results(run: RunHandle[Any, Any], path: Path) -> Path:
     """Write the finished items of a run of any kind.
 
-    A row has the item's fields, p(true class) by classifier after and before the change (``p_true``,
-    ``p_true_before``), and all that the item produced as JSON (``result``). Images are named by digest.
+    A row has the item's fields, the score by classifier after and before the change (``score``,
+    ``score_before``), and all that the item produced as JSON (``result``). Images are named by digest.
 
     Raises:
         InvalidRequest: pyarrow is not installed.
@@ -62,8 +62,8 @@ def _schema(arrow: Any) -> Any:
         [
             *((name, arrow.string()) for name in _TEXTS),
             *((name, arrow.int64()) for name in _NUMBERS),
-            ("p_true", probabilities),
-            ("p_true_before", probabilities),
+            ("score", probabilities),
+            ("score_before", probabilities),
             ("result", arrow.string()),
         ]
     )
@@ -75,12 +75,12 @@ def _row(item: RunItem[Any]) -> dict[str, Any]:
     for name in ("image", "caption", "edited_caption"):
         row[name] = getattr(result, name, None)
     return row | {
-        "p_true": _probabilities(result, "predictions"),
-        "p_true_before": _probabilities(result, "original_predictions"),
+        "score": _probabilities(result, "predictions"),
+        "score_before": _probabilities(result, "original_predictions"),
         "result": None if result is None else result.model_dump_json(by_alias=True),
     }
 
 
 def _probabilities(result: Any, of: str) -> list[tuple[str, float]]:
     predictions: dict[str, Any] = getattr(result, of, None) or {}
-    return [(name, each.p_true) for name, each in predictions.items() if hasattr(each, "p_true")]
+    return [(name, each.score) for name, each in predictions.items() if hasattr(each, "score")]

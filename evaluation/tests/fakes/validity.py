@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
+from counterpose_core.contract.runs import Item, ItemResult
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import Insight
+from counterpose_core.tasks.classification import ranked
 from counterpose_core.types import EditType, Estimate, ItemKind
 from counterpose_miniature.training.bugs import Bug
 from counterpose_miniature.world.grammar import caption
@@ -49,9 +51,9 @@ def truth(scenes: Sequence[Scene], p: Mapping[tuple[str, str], float], *, otherw
     return Truth(scenes, np.array([row for _ in scenes]))
 
 
-def prediction(p_true: float, *, right: bool = True) -> PredictionPair:
+def prediction(p_true: float, *, right: bool = True) -> Scored:
     """A prediction with p(true class)."""
-    return PredictionPair(p_true=p_true, rank_true=1 if right else 2, top=[])
+    return ranked(p_true, 1 if right else 2, [])
 
 
 def change(source: int = 0, *, drops: Mapping[str, float] | None = None, **changes: object) -> Change:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from counterpose_core.contract.base import Text
 from counterpose_core.contract.recipes import ImageRef, PixelDigest, is_recipe
-from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.contract.scored import Scored
 from counterpose_core.types import Seed
 from counterpose_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, OPERATION_SOURCE_TYPE
 
@@ -167,10 +167,10 @@ def columns(record: Record, scores: Sequence[str]) -> dict[str, object]:
     return row | ({SCORES: {name: record.scores.get(name) for name in scores}} if scores else {})
 
 
-def answers_of(predictions: Mapping[str, PredictionPair]) -> dict[str, Answer]:
+def answers_of(predictions: Mapping[str, Scored]) -> dict[str, Answer]:
     """Return each classifier's most probable class, by the classifier's name."""
     return {
-        name: Answer(label=found.top[0][0], probability=found.top[0][1])
+        name: Answer(label=found.answer, probability=found.share)
         for name, found in predictions.items()
-        if found.top
+        if found.shown
     }

@@ -12,12 +12,13 @@ from counterpose_core.contract.failure_criteria import Criterion
 from counterpose_core.contract.samples import SampleResult
 from counterpose_core.errors import CounterposeError
 from counterpose_core.images.clip_metrics import Vectors, cosine
+from counterpose_core.tasks import classification_of
 from counterpose_core.text.class_prompts import object_caption
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls, together
 from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.steps.clip import embed_images, embed_texts, require_one_space, unit_vector
-from counterpose_gateway.steps.predictions import Answers, answered_pairs, classify_images
+from counterpose_gateway.steps.predictions import Answers, classify_images, scored_answers
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,11 @@ async def classify_samples(
         return classified, drops
     images = list(dict.fromkeys(draft.image for draft in drafts))
     answers = await classify_images(calls, judge.classifiers, images, judge.classes, spare=spare)
+    task = classification_of(judge.classes)
     for draft in drafts:
         with drops.on_error([draft.item]):
             label = draft.item.label
-            pairs, missing = answered_pairs(answers, draft.image, label, judge.classes)
+            pairs, missing = scored_answers(answers, draft.image, label, task)
             failed = {spec: _fails(judge, answers[spec], draft.image, label) for spec in pairs}
             update = {"predictions": pairs, "unanswered": missing, "failed": failed}
             classified.append(replace(draft, result=draft.result.model_copy(update=update)))

@@ -22,15 +22,15 @@ UNFINISHED = ("pending", "leased", "cancelled", "out-of-time")
 
 
 class Answer(Protocol):
-    """A classifier's answer to an image; `counterpose_core.contract.runs.PredictionPair` is one."""
+    """A classifier's answer to an image; `counterpose_core.contract.scored.Scored` is one."""
 
     @property
-    def rank_true(self) -> int:
-        """Rank of the true class, from 1."""
+    def right(self) -> bool:
+        """Whether it is right."""
 
     @property
-    def top(self) -> Sequence[tuple[str, float] | tuple[str]]:
-        """The most probable class, and perhaps others, best first."""
+    def answer(self) -> str:
+        """It in words."""
 
 
 class ClassifiedImage(Protocol):
@@ -103,7 +103,7 @@ def label_threshold(baseline: Iterable[Sample]) -> LabelThreshold:
         for item in baseline
         if item.result is not None
         and item.result.object_similarity is not None
-        and any(pair.rank_true == 1 for pair in item.result.predictions.values())
+        and any(pair.right for pair in item.result.predictions.values())
     ]
     if len(shown) < LEAST_SHOWN:
         return LabelThreshold(None, len(shown))
@@ -157,7 +157,7 @@ def recognised(counted: Counted[SampleT]) -> dict[str, int]:
             continue
         for name, pair in item.result.predictions.items():
             if name != counted.classifier:
-                found[name] = found.get(name, 0) + (pair.rank_true == 1)
+                found[name] = found.get(name, 0) + (pair.right)
     return found
 
 
@@ -196,4 +196,4 @@ def shows_label(item: Sample, shown_from: float | None) -> bool:
         return True
     if result.object_similarity >= shown_from:
         return True
-    return any(pair.rank_true == 1 for pair in result.predictions.values())
+    return any(pair.right for pair in result.predictions.values())

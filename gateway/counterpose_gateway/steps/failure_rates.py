@@ -53,7 +53,7 @@ def ratio_of(described: FailureCounts, baseline: FailureCounts, rule: Sampling =
 def taken_for(counted: Counted[SampleT], classifier: str, label: str) -> dict[str, int]:
     """Count the failures by the class that is predicted first; the label itself is none."""
     answers = Counter(
-        item.result.predictions[classifier].top[0][0]
+        item.result.predictions[classifier].answer
         for item in counted.failures
         if item.result is not None and classifier in item.result.predictions
     )

@@ -1,22 +1,16 @@
-"""The predictions of a run's classifiers, reduced to what the summaries need."""
+"""The answers of a run's classifiers, scored by its task."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Coroutine, Sequence
 from functools import partial
 
-import numpy as np
-
 from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
-from counterpose_core.contract.runs import PredictionPair
-from counterpose_core.errors import BadBackendOutput, CounterposeError
+from counterpose_core.contract.scored import Scored
+from counterpose_core.errors import CounterposeError
+from counterpose_core.tasks import Task
 from counterpose_gateway.runs.calls import Calls, repeated, together
-
-# Rounded probabilities sum to a little more than 1.
-_MASS_SLACK = 1e-3
-_LISTED = 5
 
 Answers = dict[str, Outcome[Prediction]]
 
@@ -58,58 +52,20 @@ async def _classify(calls: Calls, spec: str, images: list[str], classes: Sequenc
     return dict(zip(images, outcomes, strict=True))
 
 
-def prediction_pairs(
-    answers: dict[str, Answers], image: str, label: str, classes: Sequence[str]
-) -> dict[str, PredictionPair]:
-    """Reduce every classifier's answer on one image, by the classifier's name.
-
-    Raises:
-        CounterposeError: a classifier could not read the image.
-        BadBackendOutput: a classifier's probabilities are not valid.
-    """
-    return {
-        spec: prediction_pair(outcomes[image].unwrap(), label, classes) for spec, outcomes in answers.items()
-    }
-
-
-def answered_pairs(
-    answers: dict[str, Answers], image: str, label: str, classes: Sequence[str]
-) -> tuple[dict[str, PredictionPair], dict[str, str]]:
-    """Reduce the answers on one image by the classifier's name, and say why each of the others has none.
+def scored_answers(
+    answers: dict[str, Answers], image: str, label: str, task: Task
+) -> tuple[dict[str, Scored], dict[str, str]]:
+    """Score the answers to one image by the classifier's name, and say why each of the others has none.
 
     Raises:
         CounterposeError: no classifier could read the image.
     """
-    pairs, errors = dict[str, PredictionPair](), dict[str, CounterposeError]()
+    pairs, errors = dict[str, Scored](), dict[str, CounterposeError]()
     for spec, outcomes in answers.items():
         try:
-            pairs[spec] = prediction_pair(outcomes[image].unwrap(), label, classes)
+            pairs[spec] = task.scored(outcomes[image].unwrap(), label)
         except CounterposeError as error:
             errors[spec] = error
     if errors and not pairs:
         raise next(iter(errors.values()))
     return pairs, {spec: error.detail for spec, error in errors.items()}
-
-
-def prediction_pair(prediction: Prediction, label: str, classes: Sequence[str]) -> PredictionPair:
-    """Reduce probabilities over ``classes`` to p(label), the label's rank from 1 and the five best.
-
-    Raises:
-        BadBackendOutput: the number of probabilities is wrong, or they are not probabilities.
-    """
-    probabilities = np.asarray(prediction.probabilities, dtype=np.float64)
-    if probabilities.shape != (len(classes),):
-        raise BadBackendOutput(
-            f"the classifier returned {probabilities.size} probabilities for {len(classes)} classes"
-        )
-    inside = np.all((probabilities >= -_MASS_SLACK) & (probabilities <= 1.0 + _MASS_SLACK))
-    if not inside or not math.fsum(prediction.probabilities) <= 1.0 + _MASS_SLACK:
-        raise BadBackendOutput("the classifier returned numbers that are not probabilities")
-    # Stable: ties rank by the order of the classes, on every machine.
-    order = np.argsort(-probabilities, kind="stable").tolist()
-    true = list(classes).index(label)
-    return PredictionPair(
-        p_true=float(probabilities[true]),
-        rank_true=order.index(true) + 1,
-        top=[(classes[index], float(probabilities[index])) for index in order[:_LISTED]],
-    )

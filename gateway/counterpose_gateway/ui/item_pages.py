@@ -13,8 +13,9 @@ from fastapi.responses import Response
 
 from counterpose_core.contract.gates import GateItem, GateResult
 from counterpose_core.contract.recipes import IDENTITY, PLACEBO
-from counterpose_core.contract.runs import ItemResult, PredictionPair, RunItem, TransformedImage
+from counterpose_core.contract.runs import ItemResult, RunItem, TransformedImage
 from counterpose_core.contract.samples import SampleResult
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.served_images import seed_of
 from counterpose_core.contract.shift_benchmarks import ImageResult
 from counterpose_core.types import ItemState
@@ -54,7 +55,7 @@ class ShownItem:
         return None if preserved is None or self.image is None else preserved.map
 
     @property
-    def recipes(self) -> list[tuple[str, str, Mapping[str, PredictionPair]]]:
+    def recipes(self) -> list[tuple[str, str, Mapping[str, Scored]]]:
         """What operations made of the photograph: the title and address of each image, and the answers."""
         item, told = self.item, getattr(self.item, "instruction", None)
         if isinstance(item, GateItem) and told is not None and told.control is not None:
@@ -81,11 +82,11 @@ class ShownItem:
         return (mark(result.caption, result.removed), None if edited is None else mark(edited, result.added))
 
     @property
-    def predictions(self) -> list[tuple[str, PredictionPair | None, PredictionPair | None]]:
+    def predictions(self) -> list[tuple[str, Scored | None, Scored | None]]:
         """Each classifier's answers to the original and to the image that was made."""
         result = self.item.result
-        after: Mapping[str, PredictionPair] = getattr(result, "predictions", {})
-        before: Mapping[str, PredictionPair] = getattr(result, "original_predictions", {})
+        after: Mapping[str, Scored] = getattr(result, "predictions", {})
+        before: Mapping[str, Scored] = getattr(result, "original_predictions", {})
         return [(name, before.get(name), after.get(name)) for name in sorted({*after, *before})]
 
     @property

@@ -199,7 +199,7 @@ class ShownImage:
     item: str | None
     answer: Answer | None
     caption: str
-    p_true: str = ""
+    score: str = ""
 
     @property
     def small(self) -> str:
@@ -275,7 +275,7 @@ def newest_pairs(items: Sequence[Item], classifiers: Sequence[str]) -> list[Show
 
 def _change(result: ItemResult, name: str) -> float:
     before = result.original_predictions.get(name)
-    return result.predictions[name].p_true - (0.0 if before is None else before.p_true)
+    return result.predictions[name].score - (0.0 if before is None else before.score)
 
 
 def _result(item_id: str, context: GatewayContext) -> tuple[Item, ItemResult] | None:
@@ -294,7 +294,7 @@ def _original(item: Item, result: ItemResult, classifier: str) -> ShownImage:
         item=None,
         answer=None if said is None else Answer.of(said),
         caption=result.caption,
-        p_true="" if said is None else percent(said.p_true),
+        score="" if said is None else percent(said.score),
     )
 
 
@@ -306,5 +306,5 @@ def _made(title: str, item: Item, result: ItemResult, classifier: str) -> ShownI
         item=item.id,
         answer=None if said is None else Answer.of(said),
         caption=result.edited_caption or result.caption,
-        p_true="" if said is None else percent(said.p_true),
+        score="" if said is None else percent(said.score),
     )

@@ -10,7 +10,9 @@ from pydantic import Field, model_validator
 from counterpose_core.contract.base import ClientBody, Distinct, ResponseBody
 from counterpose_core.contract.classifiers import MappedClassifiers
 from counterpose_core.contract.recipes import ImageRef
-from counterpose_core.contract.runs import PredictionPair, Provenance, RequestCounts, RunItem, RunSummary
+from counterpose_core.contract.runs import Provenance, RequestCounts, RunItem, RunSummary
+from counterpose_core.contract.scored import Scored
+from counterpose_core.contract.tasks import CLASSIFICATION, ClassificationTask, is_classification
 from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.types import BlobRef, ClassifierSpec, Cost, Estimate, RunKind, Seed
 
@@ -133,6 +135,8 @@ class GateConfig(ResponseBody):
     """Versions of the software that planned the run, by package."""
     classes: list[str]
     """The classes among which the classifiers choose."""
+    task: ClassificationTask = Field(default=CLASSIFICATION, exclude_if=is_classification)
+    """What counts as right: the task of the baseline."""
     notes: list[str] = []
     """What the gate cannot show, however it comes out."""
 
@@ -154,9 +158,9 @@ class GateInstruction(ResponseBody):
 class GateResult(Provenance):
     """The answers to the two images of a pair."""
 
-    predictions: dict[str, PredictionPair] = {}
+    predictions: dict[str, Scored] = {}
     """Predictions for the counterfactual, by classifier."""
-    original_predictions: dict[str, PredictionPair] = {}
+    original_predictions: dict[str, Scored] = {}
     """Predictions for the source image, by classifier."""
     unanswered: dict[str, str] = {}
     """Why a classifier has no prediction for one of the images, by classifier."""

@@ -15,6 +15,7 @@ from counterpose_core.contract.perturber import TextLikelihood, WordSpan
 from counterpose_core.contract.preservation import Preservation
 from counterpose_core.contract.recipes import PixelDigest
 from counterpose_core.contract.regions import ConfinedEdit
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.scorer import EditScores, Segment
 from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.contract.spending import LargerLimits, Spending
@@ -145,17 +146,6 @@ class RunSummary(ResponseBody, json_schema_extra=told_apart_by("kind")):
         return [] if self.spending is None else self.spending.lines
 
 
-class PredictionPair(ResponseBody):
-    """What one classifier predicts for one image."""
-
-    p_true: float
-    """Probability of the true class, in [0, 1]."""
-    rank_true: int = Field(ge=1)
-    """Rank of the true class, from 1 for the most probable."""
-    top: list[tuple[str, float]]
-    """The five most probable classes with their probabilities, best first."""
-
-
 class TransformedImage(ResponseBody):
     """What an operation at a level made of a photograph, by the answers to it."""
 
@@ -167,7 +157,7 @@ class TransformedImage(ResponseBody):
     """The recipe by which its pixels can be made again."""
     pixels: PixelDigest | None = Field(default=None, exclude_if=lambda pixels: pixels is None)
     """SHA-256 of the pixels that were answered; null where none says or they differ."""
-    predictions: dict[str, PredictionPair]
+    predictions: dict[str, Scored]
     """Predictions for the image, by classifier."""
     problem: str | None = Field(default=None, exclude_if=lambda problem: problem is None)
     """Why a classifier has no prediction for it, or null if all have."""
@@ -212,9 +202,9 @@ class ItemResult(Provenance):
     suite_fit: SuiteFit | None = None
     """Whether the source image lies outside what the suite knows; recorded on the reconstruction only, for a
     suite that was calibrated."""
-    predictions: dict[str, PredictionPair] = {}
+    predictions: dict[str, Scored] = {}
     """Predictions for the image, by classifier."""
-    original_predictions: dict[str, PredictionPair] = {}
+    original_predictions: dict[str, Scored] = {}
     """Predictions for the source image, by classifier."""
     unanswered: dict[str, str] = {}
     """Why a classifier has no prediction for the image or its source, by classifier; the others' predictions

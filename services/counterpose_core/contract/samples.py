@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from counterpose_core.contract.runs import PredictionPair, Provenance
+from counterpose_core.contract.runs import Provenance
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.types import BlobRef
 
@@ -24,7 +25,7 @@ class SampleResult(Provenance):
     """How a server of others made the image; absent where none did."""
     object_similarity: float | None = None
     """CLIP's cosine with the caption of the label, or null if it was not measured."""
-    predictions: dict[str, PredictionPair] = {}
+    predictions: dict[str, Scored] = {}
     """Predictions for the image, by classifier."""
     failed: dict[str, bool] = {}
     """Whether each classifier that answered fails by the run's criterion."""

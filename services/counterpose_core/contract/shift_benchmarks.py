@@ -14,9 +14,11 @@ from counterpose_core.contract.editor import (
     SchedulerOverride,
     StepsOverride,
 )
-from counterpose_core.contract.runs import PredictionPair, Provenance, RunItem
+from counterpose_core.contract.runs import Provenance, RunItem
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.served_images import ServedImage
 from counterpose_core.contract.spending import SpendsWithin
+from counterpose_core.contract.tasks import ModelsOfTask
 from counterpose_core.types import BlobRef, ClassifierSpec, Name, Seed
 
 CATALOGUE = "catalogue"
@@ -46,7 +48,9 @@ _REAL_IMAGES_OF_A_DATASET: JsonDict = {
 """A dataset of real images is named only where some are used."""
 
 
-class ShiftBenchmarkCreate(SpendsWithin, ClassifiersUnderTest, json_schema_extra=_REAL_IMAGES_OF_A_DATASET):
+class ShiftBenchmarkCreate(
+    SpendsWithin, ModelsOfTask, ClassifiersUnderTest, json_schema_extra=_REAL_IMAGES_OF_A_DATASET
+):
     """``POST /v1/shift-benchmarks``: classifiers on images of each class of an interface under each shift."""
 
     interface: Name
@@ -204,7 +208,7 @@ class ImageResult(Provenance):
     """CLIP cosine of a real image with "a <class>", or null for other images."""
     shift_similarity: float | None = None
     """CLIP cosine with the shift's caption, or null without a shift."""
-    predictions: dict[str, PredictionPair] = {}
+    predictions: dict[str, Scored] = {}
     """Predictions for the image, by classifier."""
     unanswered: dict[str, str] = {}
     """Why a classifier has no prediction for the image, by classifier; the others' predictions count without

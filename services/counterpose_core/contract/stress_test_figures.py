@@ -1,8 +1,9 @@
 """The figures of a stress test's summary: accuracies, sensitivities and the tests behind them."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from counterpose_core.contract.base import ResponseBody
 from counterpose_core.types import Estimate, Selection
@@ -46,28 +47,40 @@ class Tested(ResponseBody):
     of `beyond_controls` and `delta_p` reach from their estimates; null if it could find none."""
 
 
-class AccuracyRow(ResponseBody):
-    """Accuracy on one set of images; all source images have equal weight."""
+class HitRates(ResponseBody):
+    """The two headline figures on one set of images; all source images have equal weight."""
 
-    acc1: Estimate
-    """Share of images whose most probable class is the true one."""
-    acc5: Estimate
-    """Share of images whose five most probable classes include the true one."""
+    hit_rates: tuple[Estimate, Estimate]
+    """Share of images that are answered rightly, and by the more lenient rule; of a classification, of those
+    whose most probable class is a right one, and whose five most probable classes include one."""
     n_images: int
     """Number of images."""
     n_sources: int = 0
     """Number of source images behind them."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_recorded(cls, document: Any) -> Any:
+        if isinstance(document, Mapping) and "acc1" in document:
+            # Files of before there were tasks.
+            return {"hit_rates": (document["acc1"], document["acc5"]), **document}
+        return document
+
+    @property
+    def rate(self) -> Estimate:
+        """Share of images that are answered rightly."""
+        return self.hit_rates[0]
 
 
 class EditTypeSummary(Tested):
     """Sensitivity of a classifier to one edit type; all source images have equal weight."""
 
     delta_p: Estimate
-    """Mean change of p(true class), counterfactual minus original; n counts source images."""
+    """Mean change of the score, counterfactual minus original; n counts source images."""
     abs_delta_p: Estimate
-    """Mean absolute change of p(true class)."""
+    """Mean absolute change of the score."""
     drop: Estimate
-    """Drop of acc@1, original minus counterfactual."""
+    """Drop of the first headline figure, original minus counterfactual."""
     n_images: int
     """Number of counterfactuals."""
     n_sources: int = 0
@@ -91,11 +104,11 @@ class EditTypeSummary(Tested):
 class ModelSummary(ResponseBody):
     """Results of one classifier; original, reconstruction and counterfactual cover the same source images."""
 
-    original: AccuracyRow
+    original: HitRates
     """Accuracy on the source images."""
-    reconstruction: AccuracyRow
+    reconstruction: HitRates
     """Accuracy on their reconstructions."""
-    counterfactual: AccuracyRow
+    counterfactual: HitRates
     """Accuracy on their counterfactuals."""
     drop: Estimate
     """Drop of acc@1, original minus counterfactual, paired by source image."""
@@ -121,23 +134,23 @@ class ModelSummary(ResponseBody):
     sources_needed: int | None = None
     """Number of source images with a placebo of their own that the test would take, or null where there are
     enough."""
-    placebo: AccuracyRow | None = None
+    placebo: HitRates | None = None
     """Accuracy on the placebos, over the source images whose placebo was kept; null where none was."""
     overall: EditTypeSummary | None = None
     """Sensitivity to all edits together, or null if none was kept."""
-    drop_at_5: Estimate | None = None
+    second_drop: Estimate | None = None
     """Drop of acc@5, paired by source image, or null if there is none."""
     drop_paper: Estimate | None = None
     """Drop of acc@1 by LANCE's eq. 3 with the opposite sign: all images have equal weight, and originals
     without a kept edit count."""
-    drop_paper_at_5: Estimate | None = None
+    second_drop_paper: Estimate | None = None
     """The same for acc@5."""
     changed_by_reconstruction: Estimate | None = None
     """Share of source images whose predicted class the reconstruction alone changes."""
     changed_beyond_reconstruction: Estimate | None = None
     """Share of the counterfactuals of a source image that change the predicted class, less whether its
     reconstruction does, over source images; null where there is none."""
-    lance_r: AccuracyRow | None = None
+    lance_r: HitRates | None = None
     """Accuracy on the LANCE-R edits, over the source images of which one was kept; null where none was."""
     drop_lance_r: Estimate | None = None
     """Drop of acc@1 under LANCE-R, paired over those source images; null if there are none."""
@@ -189,7 +202,7 @@ class Insight(Tested):
     added: str
     """Words added; for a cluster, by the edit nearest to its centre."""
     delta_p: Estimate
-    """Mean change of p(true class), counterfactual minus original; n counts source images."""
+    """Mean change of the score, counterfactual minus original; n counts source images."""
     example_item: str
     """Id of a kept item that shows the change."""
     sentence: str
@@ -225,7 +238,7 @@ class ClassFigures(ResponseBody):
     counterfactual: Estimate
     """acc@1 on their counterfactuals."""
     delta_p: Estimate
-    """Mean change of p(true class), counterfactual minus original."""
+    """Mean change of the score, counterfactual minus original."""
     n_images: int
     """Number of kept edits."""
     n_sources: int

@@ -14,6 +14,7 @@ from counterpose_core.contract.regions import RegionOfEdits
 from counterpose_core.contract.spending import SpendsWithin
 from counterpose_core.contract.stress_test_thresholds import Thresholds
 from counterpose_core.contract.suite_fit import OutsideSuite
+from counterpose_core.contract.tasks import ModelsOfTask
 from counterpose_core.contract.transforms import TransformChoice
 from counterpose_core.types import (
     EDIT_TYPES,
@@ -29,7 +30,7 @@ from counterpose_core.types import (
 )
 
 
-class StressTestCreate(SpendsWithin, FunctionsAsWritten):
+class StressTestCreate(SpendsWithin, ModelsOfTask, FunctionsAsWritten):
     """``POST /v1/stress-tests``: a dataset, the classifiers to test and the changes to make."""
 
     dataset: Name

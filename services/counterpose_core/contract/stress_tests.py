@@ -35,6 +35,7 @@ from counterpose_core.contract.stress_test_thresholds import (
     Thresholds,
 )
 from counterpose_core.contract.suite_fit import KnownImages, SuiteFitSummary
+from counterpose_core.contract.tasks import CLASSIFICATION_FIGURES, TaskFigures
 from counterpose_core.contract.transforms import TransformPlan, TransformSummary
 from counterpose_core.errors import InternalError
 from counterpose_core.types import BlobRef, Cost, Estimate
@@ -172,6 +173,10 @@ class StressTestSummary(RunSummary):
     """What the stages after the screen did, or null if the request does not confirm."""
     baseline: list[ClassifierBaseline] = []
     """What each classifier answered to the first images as they are, at the run's creation."""
+    task: TaskFigures = Field(
+        default=CLASSIFICATION_FIGURES, exclude_if=lambda of: of == CLASSIFICATION_FIGURES
+    )
+    """What the figures are called; absent where the models classify."""
     models: dict[str, ModelSummary]
     """Results of each classifier in the screen."""
     edit_types: dict[str, EditTypeSummary]
@@ -294,6 +299,6 @@ class StressTestSummary(RunSummary):
             lines += [name] if len(name) > 24 else []
             names = ("" if len(name) > 24 else name, "", "")
             lines += [
-                f"{left:24} {of:16} {row.acc1}" for left, (of, row) in zip(names, images.items(), strict=True)
+                f"{left:24} {of:16} {row.rate}" for left, (of, row) in zip(names, images.items(), strict=True)
             ]
         return [*lines, ""]

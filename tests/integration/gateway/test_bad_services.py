@@ -190,11 +190,11 @@ async def test_a_bad_service_fails_items_with_a_reason_and_gives_no_figure(
     assert ended.summary.failed_codes == {code: failed}
     assert code in ended.report
     if failed >= 3:
-        assert ended.summary.models["steady"].counterfactual.acc1.n == 0
+        assert ended.summary.models["steady"].counterfactual.hit_rates[0].n == 0
         assert ended.summary.models["steady"].drop.estimate is None
         assert "No verdict" in ended.summary.verdict
     if failed == PER_SOURCE:
-        assert ended.summary.models["steady"].original.acc1.n == 0
+        assert ended.summary.models["steady"].original.hit_rates[0].n == 0
 
 
 async def test_a_permanent_service_error_is_not_retried(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ async def test_a_service_that_recovers_loses_no_items(tmp_path: Path) -> None:
         ended = await run_to_its_end(gateway, services, clock)
     assert ended.run.state == "completed"
     assert {item.attempts for item in ended.items if item.kind != "reconstruction"} == {3}
-    assert ended.summary.models["steady"].counterfactual.acc1.n == 1
+    assert ended.summary.models["steady"].counterfactual.hit_rates[0].n == 1
 
 
 class OneBadImage(FakeCaptioner):
@@ -248,7 +248,7 @@ async def test_a_bad_image_fails_only_its_own_items(tmp_path: Path) -> None:
     assert ended.run.state == "completed_with_failures"
     assert ended.codes() == {"image-undecodable": PER_SOURCE}
     assert {item.source_image for item in ended.items if item.state == "failed"} == {captioner.bad}
-    assert ended.summary.models["steady"].counterfactual.acc1.n == 3
+    assert ended.summary.models["steady"].counterfactual.hit_rates[0].n == 3
     assert ended.summary.counts["failed"] == PER_SOURCE
 
 
@@ -269,7 +269,7 @@ async def test_a_report_without_surviving_edits_renders_and_says_so(tmp_path: Pa
         ended = await run_to_its_end(gateway, services, clock)
     assert ended.run.state == "completed"
     assert ended.summary.verdict.startswith("No verdict: no edit of 16 planned items survived")
-    assert ended.summary.models["steady"].counterfactual.acc1.n == 0
+    assert ended.summary.models["steady"].counterfactual.hit_rates[0].n == 0
     assert ended.summary.dropped == {"gate-image-image": 12}
     assert "No edit survived the filters" in ended.report
 

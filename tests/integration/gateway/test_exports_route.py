@@ -92,7 +92,7 @@ async def test_rows_have_scores_prompt_model_and_run(
     folder = await export(finished, tmp_path / "out")
     rows = [json.loads(line) for line in (folder / "metadata.jsonl").read_text().splitlines()]
     edits = [row for row in rows if row["image_source"] == "edit"]
-    assert {"direction", "image_image", "p_true steady", "p_true_before steady"} <= edits[0]["scores"].keys()
+    assert {"direction", "image_image", "truth steady", "truth_before steady"} <= edits[0]["scores"].keys()
     assert all("@" in row["model"] and row["prompt"] and row["run"] == finished[1] for row in rows)
     assert {row["shift"] for row in rows if row["image_source"] == "own edit"} == {"“in the snow” is added"}
     assert {row["image_source"] for row in rows} <= {"edit", "lance-r", "own edit"}
@@ -118,10 +118,10 @@ async def test_a_pair_tells_its_source_the_words_and_the_answers(
         assert pixels.tobytes() == decode_image(gateway.store.get(item.source_image)).tobytes()
         assert after["caption"] == before["caption"] == item.result.caption
         assert after["added"] == " ".join(word for span in item.result.added for word in span.words)
-        predicted = item.result.predictions["steady"].top[0]
+        predicted = item.result.predictions["steady"].shown[0]
         answer = after["answer_steady"]
         assert (answer["label"], answer["confidence"]) == predicted
-        assert before["answer_steady"]["label"] == item.result.original_predictions["steady"].top[0][0]
+        assert before["answer_steady"]["label"] == item.result.original_predictions["steady"].answer
     assert {each["synthetic"] for each in by_slice["source"].values()} == {False}
     assert any(each["added"] for each in by_slice["counterfactual"].values())
 

@@ -53,7 +53,7 @@ async def test_a_model_object_is_tested_and_only_its_name_is_told(gateway: FakeG
     assert (await run.wait()).run.state == "completed"
     summary = await run.summary()
     assert set(summary.models) == {"my-model", "steady"}
-    assert summary.models["my-model"].original.acc1.n == len(CLASSES)
+    assert summary.models["my-model"].original.hit_rates[0].n == len(CLASSES)
     (address,) = port_of(gateway).functions
     assert address is not None
     secret = address.split("/")[3]
@@ -156,7 +156,7 @@ async def test_a_label_map_of_the_run_joins_a_model_s_classes_to_the_dataset_s(g
     result = (await anext(run.items())).result
     assert result is not None
     # The other model is asked for its own classes, which are called as the dataset's.
-    assert result.predictions["mine"].p_true == pytest.approx(result.predictions["narrow"].p_true)
+    assert result.predictions["mine"].score == pytest.approx(result.predictions["narrow"].score)
     gate = await client.gates.create(baseline=run.id, classifiers=[own], incumbent=narrow)
     assert gate.run.resolved_config["request"]["label_map"] == WIDE_MAP
     client._functions.close()
@@ -320,8 +320,8 @@ async def test_a_model_that_fails_in_the_run_is_named_and_the_others_are_unaffec
     client._functions.close()
     summary = await run.summary()
     assert summary.counts["failed"] == 0
-    assert summary.models["steady"].original.acc1.n == len(CLASSES)
-    assert summary.models["mine"].original.acc1.n == 0
+    assert summary.models["steady"].original.hit_rates[0].n == len(CLASSES)
+    assert summary.models["mine"].original.hit_rates[0].n == 0
     (missing,) = summary.unanswered
     assert (missing.classifier, missing.images) == ("mine", missing.of)
     assert "'function:mine' failed on this image" in missing.detail

@@ -205,7 +205,7 @@ async def test_every_pair_is_an_item_with_both_images_answered_by_both(
         assert item.instruction is not None
         assert set(item.result.predictions) == set(item.result.original_predictions) == {"steady", "leaning"}
         shown = gateway.world.shown[item.instruction.image]
-        assert (item.result.predictions["leaning"].rank_true > 1) == ("snow" in shown.caption)
+        assert (not item.result.predictions["leaning"].right) == ("snow" in shown.caption)
 
 
 async def test_a_report_shows_the_verdict_and_the_pairs(gateway: FakeGateway, baseline: str) -> None:

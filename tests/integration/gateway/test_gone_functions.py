@@ -54,7 +54,7 @@ async def test_a_run_whose_function_is_gone_stops_and_goes_on_when_it_is_served_
     await gateway.worker().work_off()
     assert (await again.wait()).state == "completed"
     summary = await again.summary()
-    assert summary.models["mine"].original.acc1.n == len(CLASSES)
+    assert summary.models["mine"].original.hit_rates[0].n == len(CLASSES)
     assert "/v2/models" not in repr(again.run)
     later._functions.close()
 

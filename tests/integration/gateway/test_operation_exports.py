@@ -79,7 +79,7 @@ async def test_an_export_holds_what_each_recipe_makes_with_the_answers_to_it(gat
         assert (row["image_source"], row["scores"]["level"]) == (recipe.operation, recipe.level)
         assert row["digital_source_type"] == ("" if row["shift"] == "base" else OPERATION_SOURCE_TYPE)
         misled = row["shift"] == "rotation 3"
-        assert row["scores"]["p_true leaning"] == pytest.approx(0.1 if misled else 0.9)
+        assert row["scores"]["truth leaning"] == pytest.approx(0.1 if misled else 0.9)
     card = files["README.md"].decode()
     assert "A generative model" not in card
     assert 'tags: ["counterpose", ' in card

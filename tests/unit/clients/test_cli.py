@@ -133,7 +133,7 @@ def test_the_json_of_a_summary_has_the_keys_of_its_schema(play: Play) -> None:
     body = json.loads(stress_test("--json").stdout)
     assert "yield" in body
     assert "yields" not in body
-    assert body["models"]["steady"]["original"]["acc1"].keys() == {"estimate", "low", "high", "n"}
+    assert body["models"]["steady"]["original"]["hit_rates"][0].keys() == {"estimate", "low", "high", "n"}
 
 
 def test_the_cost_of_a_run_is_shown_in_json_and_in_text(play: Play) -> None:

@@ -17,9 +17,10 @@ from counterpose import log_to_trackio, log_to_wandb
 from counterpose._trackers.figures import metrics, params
 from counterpose._trackers.findings import rows
 from counterpose._trackers.mlflow import mlflow_client
-from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
+from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.errors import InvalidRequest, NotFound, RunNotEnded
 from counterpose_core.installation import adding
+from counterpose_core.tasks.classification import ranked
 from fakes.findings import a_confirmation, a_finding, a_pair
 from fakes.sdk import Session, a_summary, figure, ok, problem, run_answer, summary_answer
 
@@ -61,8 +62,7 @@ SOURCE, EDIT = "a" * 64, "b" * 64
 def an_item() -> Item:
     """An edit of a sled that one classifier takes for a boat."""
     before, after = (
-        PredictionPair(p_true=p, rank_true=rank, top=[(answer, 0.9)])
-        for p, rank, answer in ((0.9, 1, "sled"), (0.1, 2, "boat"))
+        ranked(p, rank, [(answer, 0.9)]) for p, rank, answer in ((0.9, 1, "sled"), (0.1, 2, "boat"))
     )
     return Item(
         id="edit-1", ordinal=0, kind="edit", item_group="source", source_image=SOURCE, label="sled",

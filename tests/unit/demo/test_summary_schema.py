@@ -60,7 +60,7 @@ def test_a_typical_summary_is_accepted() -> None:
 def test_the_tested_figures_include_rows_edit_types_and_yields() -> None:
     found = {".".join(path) for path in figures(typical())}
     for row in ("original", "reconstruction", "counterfactual"):
-        assert {f"models.leaning.{row}.acc1", f"models.leaning.{row}.acc5"} <= found
+        assert {f"models.leaning.{row}.hit_rates[0]", f"models.leaning.{row}.hit_rates[1]"} <= found
     assert {"edit_types.background.delta_p", "yield.gate-direction"} <= found
 
 

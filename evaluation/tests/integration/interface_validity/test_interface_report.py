@@ -170,7 +170,7 @@ def test_a_started_run_is_followed_and_not_started_again(tmp_path: Path) -> None
 
 def result() -> dict[str, object]:
     """An image of a plate in the snow."""
-    pair = {"p_true": 0.4, "top": []}
+    pair = {"score": 0.4, "shown": []}
     return {
         "image": "a" * 64,
         "image_source": "class-name",
@@ -179,7 +179,7 @@ def result() -> dict[str, object]:
         "seed": 7,
         "object_similarity": 0.5,
         "shift_similarity": 0.3,
-        "predictions": {"weak": {**pair, "rank_true": 2}, "strong": {**pair, "rank_true": 1}},
+        "predictions": {"weak": {**pair, "hits": [False, True]}, "strong": {**pair, "hits": [True, True]}},
     }
 
 

@@ -36,7 +36,7 @@ def test_an_answer_is_the_classifiers_own_and_is_computed_once(
     found = Answers([one], store, tmp_path / "answers").of(images, [one.spec])
     with predicting(one) as predict:
         expected = predict(np.stack(pixels))[:, CLASSES.index("boat")]
-    assert [found[image][one.spec].p_true for image, _ in images] == pytest.approx(expected.tolist())
+    assert [found[image][one.spec].score for image, _ in images] == pytest.approx(expected.tolist())
     monkeypatch.setattr(answers, "predicting", None)
     assert Answers([one], store, tmp_path / "answers").of(images, [one.spec]) == found
 

@@ -12,12 +12,12 @@ import pytest
 from counterpose_core.contract.baselines import ClassifierBaseline
 from counterpose_core.contract.classifiers import ClassifyRequest
 from counterpose_core.contract.editor import ReconstructRequest, ReconstructResponse
-from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BackendUnavailable, CounterposeError, PromptTooLong
+from counterpose_core.tasks import classification_of
 from counterpose_core.types import Estimate
 from counterpose_gateway.records.items import PlannedItem
-from counterpose_gateway.steps.predictions import prediction_pair
 from evaluation.two_stages.bank import Bank, Outcome
 from evaluation.two_stages.making import made_by
 from evaluation.two_stages.replay import Planned, Replayed, replay
@@ -38,17 +38,15 @@ class Workshop:
         self.made += planned
         return asyncio.run(made_by(self.run.services, self.run.world.store, planned, config))
 
-    def answer(
-        self, images: Iterable[tuple[str, str]], specs: Sequence[str]
-    ) -> dict[str, dict[str, PredictionPair]]:
+    def answer(self, images: Iterable[tuple[str, str]], specs: Sequence[str]) -> dict[str, dict[str, Scored]]:
         """Classify each image by each classifier."""
         classes = self.run.config.classes
-        found: dict[str, dict[str, PredictionPair]] = {}
+        found: dict[str, dict[str, Scored]] = {}
         for image, label in images:
             for spec in specs:
                 request = ClassifyRequest(classifier=spec, images=[image], classes=classes)
                 answered = asyncio.run(self.run.services.classifiers.classify(request))
-                pair = prediction_pair(answered.outcomes[0].unwrap(), label, classes)
+                pair = classification_of(classes).scored(answered.outcomes[0].unwrap(), label)
                 found.setdefault(image, {})[spec] = pair
         return found
 

@@ -76,7 +76,7 @@ def _record(run_id: str, item: AdversarialItem, result: AdversarialResult, found
         repeatable=result.served is None or seed is not None,
         model=result.models["editor"],
         scores={"object_similarity": result.object_similarity}
-        | {f"p_true {name}": pair.p_true for name, pair in result.predictions.items()},
+        | {f"truth {name}": pair.score for name, pair in result.predictions.items()},
         answers=answers_of(result.predictions),
         verdict=found,
         origin="generated",

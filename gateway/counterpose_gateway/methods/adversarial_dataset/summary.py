@@ -188,7 +188,7 @@ def _in_turns(recorded: RecordedDataset) -> Iterator[KeptImage]:
         for item in turns[turn]:
             if (result := item.result) is not None:
                 answers = {
-                    spec: result.predictions[spec].top[0][0]
+                    spec: result.predictions[spec].answer
                     for spec, failed in result.failed.items()
                     if failed and spec in result.predictions
                 }

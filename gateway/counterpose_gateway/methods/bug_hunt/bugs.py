@@ -197,7 +197,7 @@ def _against(baseline: FailureRate, ratio: float | None) -> str:
 def shown_images(failures: Sequence[HuntedItem], classifier: str) -> list[BugImage]:
     """Return the first failures, as reports show them."""
     return [
-        BugImage(item=item.id, image=item.result.image, answer=item.result.predictions[classifier].top[0][0])
+        BugImage(item=item.id, image=item.result.image, answer=item.result.predictions[classifier].answer)
         for item in failures[:SHOWN_IMAGES]
         if item.result is not None
     ]

@@ -109,7 +109,7 @@ def in_turns(clusters: Sequence[Sequence[HuntedItem]]) -> list[HuntedItem]:
 
 def answer_of(item: HuntedItem, classifier: str) -> str:
     """Return the class that an image is taken for."""
-    return "" if item.result is None else item.result.predictions[classifier].top[0][0]
+    return "" if item.result is None else item.result.predictions[classifier].answer
 
 
 def _images(items: Sequence[HuntedItem]) -> list[str]:

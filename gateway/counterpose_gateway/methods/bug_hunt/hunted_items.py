@@ -7,15 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from counterpose_core.contract.bug_hunts import HuntInstruction, HuntItem, HuntResult, Weighed
+from counterpose_core.contract.scored import scored_document
 from counterpose_core.types import BlobRef, Cost, ItemKind, ItemState
 from counterpose_gateway.records.recorded_items import RecordedItem
+from counterpose_gateway.summaries.columns import answer_of
 
 
 class ReadAnswer(NamedTuple):
-    """A classifier's answer; ``top`` has the best class alone, so that many images share one answer."""
+    """A classifier's answer, so little of it that many images share one."""
 
-    rank_true: int
-    top: tuple[tuple[str], ...]
+    right: bool
+    answer: str
 
 
 class ReadResult(NamedTuple):
@@ -117,9 +119,10 @@ class _Reading:
 
     def _predictions(self, document: Mapping[str, Any]) -> Mapping[str, ReadAnswer]:
         # Nothing counts more of an answer: a summary of 100,000 images would hold a million probabilities.
-        key = tuple((name, pair["rank_true"], pair["top"][0][0]) for name, pair in document.items())
+        scored = ((name, scored_document(pair)) for name, pair in document.items())
+        key = tuple((name, pair["hits"][0], answer_of(pair)) for name, pair in scored)
         if (known := self._answers.get(key)) is None:
-            known = self._answers[key] = {name: ReadAnswer(rank, ((best,),)) for name, rank, best in key}
+            known = self._answers[key] = {name: ReadAnswer(right, answer) for name, right, answer in key}
         return known
 
     def _failures(self, document: Mapping[str, bool]) -> Mapping[str, bool]:

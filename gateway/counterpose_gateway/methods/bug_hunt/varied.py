@@ -106,7 +106,7 @@ def edited_captions(hunt: Hunt) -> list[EditedCaptions]:
                         EditedFailure(
                             item=item.id,
                             image=item.result.image,
-                            answer=item.result.predictions[classifier].top[0][0],
+                            answer=item.result.predictions[classifier].answer,
                             caption=item.instruction.prompt or "",
                         )
                         for item in counted.failures[:SHOWN_FAILURES]

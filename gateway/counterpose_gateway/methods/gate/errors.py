@@ -178,11 +178,11 @@ def _errors(result: GateResult | None, candidate: str, incumbent: str) -> tuple[
     both = {candidate, incumbent}
     if not both <= result.original_predictions.keys():
         return None, None
-    wrong = {spec: float(result.original_predictions[spec].rank_true > 1) for spec in both}
+    wrong = {spec: float(not result.original_predictions[spec].right) for spec in both}
     before = (wrong[candidate], wrong[incumbent])
     if not both <= result.predictions.keys():
         return Errors(*before, *before), None
-    after = {spec: float(result.predictions[spec].rank_true > 1) for spec in both}
+    after = {spec: float(not result.predictions[spec].right) for spec in both}
     return Errors(*before, *before), Errors(after[candidate], after[incumbent], *before)
 
 

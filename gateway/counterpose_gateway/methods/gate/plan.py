@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import TypeAdapter
+
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.gates import (
     GateConfig,
@@ -19,6 +21,7 @@ from counterpose_core.contract.gates import (
 )
 from counterpose_core.contract.recipes import Recipe, is_recipe
 from counterpose_core.contract.runs import Run
+from counterpose_core.contract.tasks import CLASSIFICATION, ClassificationTask
 from counterpose_core.errors import InvalidRequest, NotFound, RequestError, RunNotEnded
 from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.gate.regression_set import (
@@ -70,6 +73,7 @@ async def plan(create: GateCreate, context: RunContext) -> Plan:
         suite=context.suite.name,
         versions=VERSIONS,
         classes=list(found.classes),
+        task=found.task,
         notes=_notes(found.told, found.pairs),
     )
     return Plan("", config, list(numbered(_planned(found.pairs))), parent=None)
@@ -130,14 +134,18 @@ def _planned(pairs: Sequence[FrozenPair]) -> Iterator[PlannedItem]:
         )
 
 
+_TASK = TypeAdapter(ClassificationTask)
+
+
 @dataclass(frozen=True)
 class FrozenSet:
-    """The pairs of a run, what is told of them, and the classes and label map of its classifiers."""
+    """The pairs of a run, what is told of them, and the classes, label map and task of its classifiers."""
 
     told: RegressionSet
     pairs: Sequence[FrozenPair]
     classes: Sequence[str]
     label_map: Mapping[str, list[str]]
+    task: ClassificationTask
 
 
 async def freeze(baseline: str, context: RunContext) -> FrozenSet:
@@ -179,7 +187,9 @@ def _freeze(baseline: str, context: RunContext) -> FrozenSet:
         classifiers=list(run.resolved_config["request"]["classifiers"]),
         untested=untested_classes((pair.change, pair.label, pair.unit) for pair in pairs),
     )
-    return FrozenSet(told, pairs, _classes(run), run.resolved_config["request"].get("label_map", {}))
+    request = run.resolved_config["request"]
+    task = _TASK.validate_python(request.get("task", CLASSIFICATION))
+    return FrozenSet(told, pairs, _classes(run), request.get("label_map", {}), task)
 
 
 def untested_classes(seen: Iterable[tuple[str, str, str]]) -> list[UntestedClasses]:

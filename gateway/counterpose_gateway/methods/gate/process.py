@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from counterpose_core.contract.gates import GateConfig, GateInstruction, GateResult
+from counterpose_core.tasks import Task, task_of
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.ports import Services
-from counterpose_gateway.steps.predictions import Answers, answered_pairs, classify_images
+from counterpose_gateway.steps.predictions import Answers, classify_images, scored_answers
 
 _PER_CALL = 32
 
@@ -36,17 +37,18 @@ async def _classify(attempt: OpenItems, config: GateConfig) -> None:
         found = await classify_images(attempt.calls, specs, some, config.classes, spare=attempt.is_last)
         for spec in specs:
             answers[spec] |= found[spec]
+    task = task_of(config.task, config.classes)
     for item in attempt.open:
         async with attempt.fail_items_on_error([item]):
-            await attempt.done(item, _result(answers, item, pairs[item.id], config.classes))
+            await attempt.done(item, _result(answers, item, pairs[item.id], task))
 
 
 def _result(
-    answers: Mapping[str, Answers], item: LeasedItem, pair: GateInstruction, classes: Sequence[str]
+    answers: Mapping[str, Answers], item: LeasedItem, pair: GateInstruction, task: Task
 ) -> GateResult:
     known = dict(answers)
-    after, missing = answered_pairs(known, pair.image, item.label, classes)
-    before, also = answered_pairs(known, _before(item, pair), item.label, classes)
+    after, missing = scored_answers(known, pair.image, item.label, task)
+    before, also = scored_answers(known, _before(item, pair), item.label, task)
     return GateResult(predictions=after, original_predictions=before, unanswered=also | missing)
 
 

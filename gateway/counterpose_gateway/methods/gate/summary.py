@@ -66,8 +66,8 @@ def _example(item: GateItem, candidate: str, incumbent: str) -> GateExample | No
     before, after = result.original_predictions, result.predictions
     if not ({candidate, incumbent} <= after.keys() and candidate in before):
         return None
-    lost = before[candidate].rank_true == 1 and after[candidate].rank_true > 1
-    if not lost or after[incumbent].rank_true > 1:
+    lost = before[candidate].right and not after[candidate].right
+    if not lost or not after[incumbent].right:
         return None
     return GateExample(
         item=item.id,
@@ -76,6 +76,6 @@ def _example(item: GateItem, candidate: str, incumbent: str) -> GateExample | No
         label=item.label,
         source=told.control or item.source_image,
         image=told.image,
-        candidate=after[candidate].top[0][0],
-        incumbent=after[incumbent].top[0][0],
+        candidate=after[candidate].answer,
+        incumbent=after[incumbent].answer,
     )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpose_core.contract.runs import Run
+from counterpose_core.contract.scored import scored_document
 from counterpose_core.contract.shift_benchmark_summary import ImageSourceSummary, UnansweredImages
 from counterpose_core.contract.shift_benchmarks import ImageItem, ImageSourceOrReal, ShiftBenchmarkConfig
 from counterpose_core.images.near_duplicates import joined_by
@@ -248,7 +249,7 @@ class Reading:
             self._failures.add(predictions, result.get("unanswered", _NOTHING), self._models)
         for model in self._models:
             pair = predictions.get(model)
-            self._told.append(UNANSWERED if pair is None else pair["rank_true"] == 1)
+            self._told.append(UNANSWERED if pair is None else scored_document(pair)["hits"][0])
 
     def _add_retrieved(self, result: Mapping[str, Any]) -> None:
         rows, images, alike = self._found

@@ -102,7 +102,7 @@ def _scores(result: ImageResult) -> dict[str, float | None]:
         "object_similarity": result.object_similarity,
         "shift_similarity": result.shift_similarity,
     }
-    return scores | {f"p_true {name}": prediction.p_true for name, prediction in result.predictions.items()}
+    return scores | {f"truth {name}": prediction.score for name, prediction in result.predictions.items()}
 
 
 def shifted_pairs(summary: ShiftBenchmarkSummary, items: Iterable[ImageItem]) -> Iterator[FrozenPair]:

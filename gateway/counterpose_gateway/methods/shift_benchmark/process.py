@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from counterpose_core.contract.shift_benchmarks import ImageResult, ShiftBenchmarkConfig
 from counterpose_core.images.clip_metrics import Vectors, cosine
 from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.tasks import task_of
 from counterpose_core.text.class_prompts import object_caption
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
 from counterpose_gateway.methods.shift_benchmark.images import ImageDraft, Obtained, generate, prompts, search
@@ -19,7 +20,7 @@ from counterpose_gateway.services.ports import Services
 from counterpose_gateway.steps.clip import embed_images, embed_texts, require_one_space, unit_vector
 from counterpose_gateway.steps.generation import drawable
 from counterpose_gateway.steps.objectionable import drop_objectionable
-from counterpose_gateway.steps.predictions import answered_pairs, classify_images
+from counterpose_gateway.steps.predictions import classify_images, scored_answers
 
 
 async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: IndexStore) -> None:
@@ -70,9 +71,10 @@ async def predict(
         return predicted, drops
     images, classes = list(dict.fromkeys(draft.image for draft in drafts)), config.labels
     answers = await classify_images(calls, config.request.classifiers, images, classes, spare=spare)
+    task = task_of(config.request.task, classes)
     for draft in drafts:
         with drops.on_error([draft.item]):
-            pairs, missing = answered_pairs(answers, draft.image, draft.item.label, classes)
+            pairs, missing = scored_answers(answers, draft.image, draft.item.label, task)
             update = {"predictions": pairs, "unanswered": missing}
             predicted.append(ImageDraft(draft.item, draft.result.model_copy(update=update)))
     return predicted, drops

@@ -22,16 +22,16 @@ from counterpose_core.contract.baselines import (
     Mistake,
 )
 from counterpose_core.contract.classifiers import ClassifyRequest, DescribeRequest
-from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.errors import BackendError, CounterposeError
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.coded import Flags
+from counterpose_core.tasks import Task, task_of
 from counterpose_gateway.records.source_table import SourceTable, TableSource
 from counterpose_gateway.runs.calls import together
 from counterpose_gateway.services.ports import Classifiers, Services
 from counterpose_gateway.steps.classifiers import placed
-from counterpose_gateway.steps.predictions import prediction_pair
 
 MOST_IMAGES = MAX_BATCH
 """One call of each classifier: a run's creation waits for it."""
@@ -75,6 +75,7 @@ async def measure_baseline(
     inputs = cache_key(
         classifiers=create.classifiers,
         label_map=create.label_map,
+        task=create.task,
         classes=list(classes),
         others=dict(others),
         images=[(source.id, source.image, source.label) for source in first],
@@ -100,7 +101,7 @@ async def _baseline(
     classes: Sequence[str],
     services: Services,
 ) -> ClassifierBaseline | None:
-    spec = create.classifiers[at]
+    spec, task = create.classifiers[at], task_of(create.task, classes)
     request = ClassifyRequest(
         classifier=spec,
         images=[source.image for source in first],
@@ -109,23 +110,23 @@ async def _baseline(
     )
     try:
         with placed(at):
-            found = await _answers(request, first, services)
+            found = await _answers(request, first, task, services)
     except BackendError:
         return None
-    answered, problems = list[tuple[TableSource, PredictionPair]](), list[CounterposeError]()
+    answered, problems = list[tuple[TableSource, Scored]](), list[CounterposeError]()
     for source, each in zip(first, found, strict=True):
-        if isinstance(each, PredictionPair):
+        if isinstance(each, Scored):
             answered.append((source, each))
         else:
             problems.append(each)
     told = Counter(error.detail for error in problems).most_common(1)
-    wrong = [(source, pair) for source, pair in answered if pair.rank_true > 1]
-    taken = Counter((source.label, pair.top[0][0]) for source, pair in wrong)
+    wrong = [(source, pair) for source, pair in answered if not pair.right]
+    taken = Counter((source.label, pair.answer) for source, pair in wrong)
     # Stable: of equally sure ones, the first in the order of the plan.
-    surest = np.argsort([-pair.top[0][1] for _, pair in wrong], kind="stable")[:MOST_MISTAKES].tolist()
+    surest = np.argsort([-pair.share for _, pair in wrong], kind="stable")[:MOST_MISTAKES].tolist()
     tried, better = None, None
     if len(wrong) >= LEAST_WRONG:
-        tried, better = await _fed_otherwise(request, first, _right(found), services)
+        tried, better = await _fed_otherwise(request, first, task, _right(found), services)
     return ClassifierBaseline(
         classifier=spec,
         tried=tried,
@@ -143,25 +144,29 @@ async def _baseline(
 
 
 async def _answers(
-    request: ClassifyRequest, sources: Sequence[TableSource], services: Services
-) -> list[PredictionPair | CounterposeError]:
+    request: ClassifyRequest, sources: Sequence[TableSource], task: Task, services: Services
+) -> list[Scored | CounterposeError]:
     """Return the answer to each image, or why there is none."""
-    found = list[PredictionPair | CounterposeError]()
+    found = list[Scored | CounterposeError]()
     outcomes = (await services.classifiers.classify(request)).outcomes
     for source, outcome in zip(sources, outcomes, strict=True):
         try:
-            found.append(prediction_pair(outcome.unwrap(), source.label, request.classes))
+            found.append(task.scored(outcome.unwrap(), source.label))
         except CounterposeError as error:
             found.append(error)
     return found
 
 
-def _right(found: Sequence[PredictionPair | CounterposeError]) -> Flags:
-    return np.array([isinstance(each, PredictionPair) and each.rank_true == 1 for each in found])
+def _right(found: Sequence[Scored | CounterposeError]) -> Flags:
+    return np.array([isinstance(each, Scored) and each.right for each in found])
 
 
 async def _fed_otherwise(
-    request: ClassifyRequest, sources: Sequence[TableSource], right: Flags, services: Services
+    request: ClassifyRequest,
+    sources: Sequence[TableSource],
+    task: Task,
+    right: Flags,
+    services: Services,
 ) -> tuple[int | None, BetterPreparation | None]:
     """Show the first images in other preparations; return how many, and the best if much better."""
     sources, right = sources[:MOST_OTHERWISE], right[:MOST_OTHERWISE]
@@ -170,7 +175,9 @@ async def _fed_otherwise(
         asked = DescribeRequest(classifier=request.classifier)
         preparations = (await services.classifiers.describe(asked)).preparations
         others = {
-            words: _right(await _answers(request.model_copy(update={"prepared": name}), sources, services))
+            words: _right(
+                await _answers(request.model_copy(update={"prepared": name}), sources, task, services)
+            )
             for name, words in preparations.items()
         }
     except CounterposeError:
@@ -188,6 +195,6 @@ async def _fed_otherwise(
     return len(others), BetterPreparation(name=best, accuracy=figure)
 
 
-def _mistake(source: TableSource, pair: PredictionPair) -> Mistake:
-    answer, p = pair.top[0]
+def _mistake(source: TableSource, pair: Scored) -> Mistake:
+    answer, p = pair.shown[0]
     return Mistake(image=source.image, source=source.id, label=source.label, answer=answer, p=p)

@@ -148,9 +148,9 @@ def _scores(result: ItemResult) -> dict[str, float | None]:
     votes = {"yes": 1.0, "no": 0.0}
     scores |= {f"judge {name}": votes.get(each.verdict) for name, each in result.judgements.items()}
     for name, after in result.predictions.items():
-        scores[f"p_true {name}"] = after.p_true
+        scores[f"truth {name}"] = after.score
     for name, before in result.original_predictions.items():
-        scores[f"p_true_before {name}"] = before.p_true
+        scores[f"truth_before {name}"] = before.score
     return scores
 
 

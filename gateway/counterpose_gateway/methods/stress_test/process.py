@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig
+from counterpose_core.tasks import task_of
 from counterpose_gateway.methods.stress_test.screen.counterfactuals import make_counterfactuals
 from counterpose_gateway.methods.stress_test.screen.draws import by_noise
 from counterpose_gateway.methods.stress_test.screen.edits import Draft, reconstruct
@@ -31,7 +32,7 @@ from counterpose_gateway.runs.drops import Drops
 from counterpose_gateway.runs.stores import Store
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.steps.objectionable import drop_objectionable
-from counterpose_gateway.steps.predictions import answered_pairs, classify_images
+from counterpose_gateway.steps.predictions import classify_images, scored_answers
 
 
 async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:
@@ -105,13 +106,14 @@ async def predict(
         return predicted, drops
     # Each call includes the source, so that both predictions of a pair use the same weights.
     images = list(dict.fromkeys([subject.image, *(draft.image for draft in drafts)]))
-    classes, label = subject.config.classes, subject.label
-    answers = await classify_images(calls, subject.config.request.classifiers, images, classes, spare=spare)
+    config, label = subject.config, subject.label
+    task = task_of(config.request.task, config.classes)
+    answers = await classify_images(calls, config.request.classifiers, images, config.classes, spare=spare)
     # Not attributed to a single draft: without the source, no draft can be compared.
-    original, failed = answered_pairs(answers, subject.image, label, classes)
+    original, failed = scored_answers(answers, subject.image, label, task)
     for draft in drafts:
         with drops.on_error([draft.item]):
-            pairs, missing = answered_pairs(answers, draft.image, label, classes)
+            pairs, missing = scored_answers(answers, draft.image, label, task)
             unanswered = missing | failed
             update = {
                 "predictions": {spec: pair for spec, pair in pairs.items() if spec not in unanswered},

@@ -115,7 +115,7 @@ def _shown(answered: _Answered) -> list[ShownImage]:
             label=item.label,
             prompt=told.caption,
             fools=told.fools,
-            answers={name: pair.top[0][0] for name, pair in item.result.predictions.items()},
+            answers={name: pair.answer for name, pair in item.result.predictions.items()},
         )
         for item, told in answered
         if told.phase == "fooling" and item.result is not None

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from counterpose_core.contract.scored import scored_document
 from counterpose_core.statistics.coded import Flags, Floats, Ints
 from counterpose_gateway.summaries.columns.codes import NONE, Codes
 
 _NAN = float("nan")
-_NO_ANSWER: Mapping[str, Any] = {"p_true": _NAN, "rank_true": 0, "top": ()}
+_NOT_ANSWERED = 0
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What one classifier answered on each item's source (before) and image (after); ranks are 0 without."""
+    """What one classifier answered on each item's source (before) and image (after); hits are coded."""
 
-    p_before: Floats
-    p_after: Floats
-    rank_before: Ints
-    rank_after: Ints
-    best_before: Ints
-    best_after: Ints
+    score_before: Floats
+    score_after: Floats
+    hits_before: Ints
+    hits_after: Ints
+    answer_before: Ints
+    answer_after: Ints
 
     @property
     def known(self) -> Flags:
         """Which items have both answers."""
-        return (self.rank_before > 0) & (self.rank_after > 0)
+        return (self.hits_before > _NOT_ANSWERED) & (self.hits_after > _NOT_ANSWERED)
 
 
 class GrowingAnswers:
@@ -47,28 +48,38 @@ class GrowingAnswers:
             for numbers in self._numbers:
                 numbers.extend([_NAN] * missing)
             for number, codes in enumerate(self._codes):
-                codes.extend([0 if number < 2 else NONE] * missing)
+                codes.extend([_NOT_ANSWERED if number < 2 else NONE] * missing)
 
-    def add(self, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, best: Codes) -> None:
-        """Add an item: its recorded predictions before and after, None without, and the codes of classes."""
-        before, after = before or _NO_ANSWER, after or _NO_ANSWER
-        self._numbers[0].append(before["p_true"])
-        self._numbers[1].append(after["p_true"])
-        self._codes[0].append(before["rank_true"])
-        self._codes[1].append(after["rank_true"])
-        self._codes[2].append(best.add(best_class(before)))
-        self._codes[3].append(best.add(best_class(after)))
+    def add(self, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, names: Codes) -> None:
+        """Add an item: its recorded predictions before and after, None without, and the codes of answers."""
+        for place, recorded in enumerate((before, after)):
+            document = None if recorded is None else scored_document(recorded)
+            self._numbers[place].append(_NAN if document is None else document["score"])
+            self._codes[place].append(_NOT_ANSWERED if document is None else hits_code(document["hits"]))
+            self._codes[2 + place].append(names.add("" if document is None else answer_of(document)))
 
     def columns(self) -> Answers:
         """Return them, as many as were filled."""
         before, after = (np.frombuffer(each) for each in self._numbers)
-        rank_before, rank_after, best_before, best_after = (
-            np.frombuffer(each, dtype=np.int32) for each in self._codes
-        )
-        return Answers(before, after, rank_before, rank_after, best_before, best_after)
+        return Answers(before, after, *(np.frombuffer(each, dtype=np.int32) for each in self._codes))
 
 
-def best_class(prediction: Mapping[str, Any]) -> str:
-    """The most probable class of a recorded prediction; empty without one."""
-    top = prediction["top"]
-    return str(top[0][0]) if top else ""
+def hits_code(hits: Sequence[bool]) -> int:
+    """Return both headline figures of an answer as one number, never that of an item without an answer."""
+    return 1 + hits[0] + 2 * hits[1]
+
+
+def hits_of(code: int) -> tuple[bool, bool]:
+    """Return the headline figures of which `hits_code` made a number."""
+    return bool(code - 1 & 1), bool(code - 1 & 2)
+
+
+def hit(codes: Ints, figure: int = 0) -> Flags:
+    """Which items have an answer that hits by one of the headline figures."""
+    return np.asarray((codes > _NOT_ANSWERED) & (codes - 1 >> figure & 1 > 0))
+
+
+def answer_of(document: Mapping[str, Any]) -> str:
+    """What a recorded answer says first; empty where nothing is shown."""
+    shown = document["shown"]
+    return str(shown[0][0]) if shown else ""

@@ -99,7 +99,7 @@ def test_a_group_is_a_counterfactual_and_its_source(store: FakeStore, tmp_path: 
         assert before["answer_timm_resnet50"]["confidence"] == 0.9
         answer = one.answers[NAME]
         assert after["answer_timm_resnet50"]["label"] == answer.label
-        assert after["score_p_true_timm_resnet50"] == one.scores[f"p_true {NAME}"]
+        assert after["score_truth_timm_resnet50"] == one.scores[f"truth {NAME}"]
         assert after["ground_truth"]["label"] == one.class_name
     assert dataset["info"]["classifiers"] == {"answer_timm_resnet50": NAME}
     assert len(list((folder / "data" / "_sources").iterdir())) == 1

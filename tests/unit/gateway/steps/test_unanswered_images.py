@@ -9,9 +9,10 @@ import pytest
 from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, CounterposeError
+from counterpose_core.tasks import classification_of
 from counterpose_gateway.records.items import LeasedGroup
 from counterpose_gateway.runs.attempt import OpenItems
-from counterpose_gateway.steps.predictions import Answers, answered_pairs, classify_images
+from counterpose_gateway.steps.predictions import Answers, classify_images, scored_answers
 from fakes.ports import FakeClassifiers, fake_services
 from fakes.recorder import FakeRecorder
 from fakes.world import CLASSES, FakeWorld, Shown
@@ -44,7 +45,7 @@ async def asked(*away: str, spare: bool) -> tuple[dict[str, Answers], str]:
 
 async def test_a_classifier_that_is_down_spares_the_others_if_told_to() -> None:
     answers, image = await asked("leaning", spare=True)
-    pairs, missing = answered_pairs(answers, image, "plate", CLASSES)
+    pairs, missing = scored_answers(answers, image, "plate", classification_of(CLASSES))
     assert list(pairs) == ["steady"]
     assert missing == {"leaning": "leaning is away"}
 
@@ -77,8 +78,8 @@ async def test_a_failure_on_an_image_is_that_classifiers_alone(
         if isinstance(failure, CounterposeError)
         else Outcome(value=Prediction.model_construct(probabilities=failure, top=[], features=None))
     )
-    pairs, missing = answered_pairs(answers, image, "plate", CLASSES)
+    pairs, missing = scored_answers(answers, image, "plate", classification_of(CLASSES))
     assert (list(pairs), missing) == (["steady"], {"leaning": reason})
     answers["steady"] = answers["leaning"]
     with pytest.raises(BadBackendOutput):
-        answered_pairs(answers, image, "plate", CLASSES)
+        scored_answers(answers, image, "plate", classification_of(CLASSES))

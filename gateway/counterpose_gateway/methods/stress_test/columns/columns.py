@@ -10,10 +10,10 @@ from typing import cast
 import numpy as np
 
 from counterpose_core.contract.confirmation import Instruction
-from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.contract.scored import Scored
 from counterpose_core.statistics.coded import Flags, Floats, Ints
 from counterpose_core.types import Cost, ItemState
-from counterpose_gateway.summaries.columns import NONE, Answers, Codes, FeatureRows, Ids, Vectors
+from counterpose_gateway.summaries.columns import NONE, Answers, Codes, FeatureRows, Ids, Vectors, hits_of
 
 
 @dataclass(frozen=True)
@@ -97,22 +97,23 @@ class ItemColumns:
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions(Mapping[str, PredictionPair]):
-    """The predictions of an item's image, or of its source; of the five best classes the best alone."""
+class Predictions(Mapping[str, Scored]):
+    """The predictions of an item's image, or of its source; of what it says the first alone."""
 
     columns: ItemColumns
     at: int
     is_after: bool
 
-    def __getitem__(self, classifier: str) -> PredictionPair:
+    def __getitem__(self, classifier: str) -> Scored:
         each, at = self.columns.answers[classifier], self.at
-        rank = int((each.rank_after if self.is_after else each.rank_before)[at])
-        if not rank:
+        code = int((each.hits_after if self.is_after else each.hits_before)[at])
+        if not code:
             raise KeyError(classifier)
-        p_true = float((each.p_after if self.is_after else each.p_before)[at])
-        best = self.columns.name("best", int((each.best_after if self.is_after else each.best_before)[at]))
-        top = [(best, p_true)] if best else []
-        return PredictionPair.model_construct(p_true=p_true, rank_true=rank, top=top)
+        score = float((each.score_after if self.is_after else each.score_before)[at])
+        answers = each.answer_after if self.is_after else each.answer_before
+        answer = self.columns.name("answer", int(answers[at]))
+        shown = [(answer, score)] if answer else []
+        return Scored.model_construct(score=score, hits=hits_of(code), shown=shown, raw={})
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self.columns.answers if name in self)

@@ -14,6 +14,7 @@ from counterpose_core.contract.editor_backends import CAPABILITIES
 from counterpose_core.contract.editor_presets import UNTAGGED
 from counterpose_core.contract.judges import VERDICTS
 from counterpose_core.contract.preservation import FAULTS
+from counterpose_core.contract.scored import scored_document
 from counterpose_core.contract.suite_fit import MEASURES
 from counterpose_core.statistics.coded import Ints
 from counterpose_core.stress_test.failure_modes import Answer, KeptEdit, modes_of
@@ -22,7 +23,7 @@ from counterpose_core.types import JudgeName
 from counterpose_gateway.methods.stress_test.screen.features import CLIP, LANGUAGE_MODEL
 from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.summaries.columns import NONE, Codes, GrowingAnswers, Part
-from counterpose_gateway.summaries.columns.answers import best_class
+from counterpose_gateway.summaries.columns.answers import answer_of
 from counterpose_gateway.summaries.columns.features import GrowingFeatures
 from counterpose_gateway.summaries.columns.parts import Column
 
@@ -40,7 +41,7 @@ TABLES = {
     "kind": "kind", "state": "state", "source": "source", "label": "label", "edit_type": "edit_type",
     "reason": "reason", "code": "code", "removed": "words", "added": "words",
     "language_model": "language_model", "clip": "clip", "instruction": "instruction", "drawn": "drawn",
-    "best_before": "best", "best_after": "best",
+    "answer_before": "answer", "answer_after": "answer",
 }  # fmt: skip
 """Kind of column → the table that has its strings; places are missing from few columns alone."""
 
@@ -55,9 +56,9 @@ _NAN = float("nan")
 
 def empty(kind: str) -> float:
     """Return what items have in a column of this kind that has nothing of them."""
-    if kind in ("p_before", "p_after"):
+    if kind in ("score_before", "score_after"):
         return _NAN
-    return 0 if kind in ("rank_before", "rank_after") else NONE
+    return 0 if kind in ("hits_before", "hits_after") else NONE
 
 
 def part_of(items: Iterable[RecordedItem], first: int) -> Part:
@@ -152,8 +153,7 @@ class _GrowingPart:
             if answered is None:
                 answered = self._answered[name] = GrowingAnswers()
             answered.fill(self._length)
-            best = self._names["best"]
-            answered.add(before.get(name), after.get(name), best)
+            answered.add(before.get(name), after.get(name), self._names["answer"])
 
     def _modes(self, item: RecordedItem, result: Mapping[str, Any]) -> int:
         if item.kind != "edit" or item.edit_type is None:
@@ -267,7 +267,8 @@ def _draw_of(item: RecordedItem, result: Mapping[str, Any]) -> str | None:
 
 
 def _answer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Answer:
-    return Answer(before["p_true"], after["p_true"], best_class(before), best_class(after))
+    before, after = scored_document(before), scored_document(after)
+    return Answer(before["score"], after["score"], answer_of(before), answer_of(after))
 
 
 def _json(document: Mapping[str, Any] | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from counterpose_gateway.summaries.columns.parts import PART
 if TYPE_CHECKING:
     from counterpose_gateway.ledger import Ledger
 
-_ANSWERS = ("p_before", "p_after", "rank_before", "rank_after", "best_before", "best_after")
+_ANSWERS = tuple(field.name for field in fields(Answers))
 
 
 def read_columns(run: Run, ledger: Ledger, folder: ColumnFolder | None = None) -> ItemColumns:
@@ -88,7 +89,7 @@ def _columns(joining: Joining, groups: Mapping[str, str], ids: Ids, sums: Sums) 
         instructions=[Instruction.model_validate_json(name) for name in codes["instruction"].names],
         answers={
             name: Answers(*(joining.column(f"{kind}:{name}") for kind in _ANSWERS))
-            for name in joining.named("p_before")
+            for name in joining.named("score_before")
         },
         vectors={
             name: Vectors(joining.column(f"width:{name}"), joining.column(f"row:{name}"))

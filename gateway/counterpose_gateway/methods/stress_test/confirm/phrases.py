@@ -25,7 +25,7 @@ from counterpose_gateway.methods.stress_test.columns.columns import words_of
 from counterpose_gateway.methods.stress_test.observations.observed_items import BRIDGE
 from counterpose_gateway.methods.stress_test.screen.interventions import reworded
 from counterpose_gateway.methods.stress_test.summary.screen import SeenItems
-from counterpose_gateway.summaries.columns import NONE
+from counterpose_gateway.summaries.columns import NONE, hit
 
 _Key = tuple[str, frozenset[str]]
 """An edit type, and the words of a phrase that carry its sense."""
@@ -125,16 +125,16 @@ def _answered(
     sources, wrong, conditions = list[int](), list[bool](), list[frozenset[Condition]]()
     originals = set[int]()
     for place in at.tolist():
-        if place not in shown or not answers.rank_after[place]:
+        if place not in shown or not answers.hits_after[place]:
             continue
         source = int(columns.source[place])
         before, after = shown[place]
         if source not in originals:
             originals.add(source)
             sources.append(source)
-            wrong.append(bool(answers.rank_before[place] > 1))
+            wrong.append(not hit(answers.hits_before[place]))
             conditions.append(before)
         sources.append(source)
-        wrong.append(bool(answers.rank_after[place] > 1))
+        wrong.append(not hit(answers.hits_after[place]))
         conditions.append(after)
     return AnsweredImages(np.array(sources, dtype=np.intp), np.array(wrong, dtype=bool), conditions)

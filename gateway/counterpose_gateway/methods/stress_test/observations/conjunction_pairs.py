@@ -50,8 +50,8 @@ class ChosenConjunction:
         """Both conditions beside that one of them that costs more: a loss is what neither does alone."""
         pairs: list[FreshPair] = []
         for images in self.wholes(classifier):
-            alone = min((images["first"], images["second"]), key=lambda image: image.after[classifier].p_true)
-            loss = alone.after[classifier].p_true - images["both"].after[classifier].p_true
+            alone = min((images["first"], images["second"]), key=lambda image: image.after[classifier].score)
+            loss = alone.after[classifier].score - images["both"].after[classifier].score
             pairs.append(FreshPair(alone, images["both"], loss))
         return pairs
 
@@ -71,8 +71,8 @@ class ChosenConjunction:
         ]
         return PairColumns.of(
             [image.unit for image in images],
-            [image.before[classifier].p_true for image in images],
-            [image.after[classifier].p_true for image in images],
+            [image.before[classifier].score for image in images],
+            [image.after[classifier].score for image in images],
             redrawn=self.scope == "images",
         )
 

@@ -45,8 +45,8 @@ def pair_columns(pairs: Sequence[FreshPair], classifier: str, *, redrawn: bool) 
     """The pairs as columns of numbers; ``redrawn``: whether source images give several each."""
     return PairColumns.of(
         [pair.edit.unit for pair in pairs],
-        [pair.placebo.after[classifier].p_true for pair in pairs],
-        [pair.edit.after[classifier].p_true for pair in pairs],
+        [pair.placebo.after[classifier].score for pair in pairs],
+        [pair.edit.after[classifier].score for pair in pairs],
         redrawn=redrawn,
     )
 
@@ -78,7 +78,7 @@ class ChosenChange:
                 continue
             if classifier not in placebo.after or classifier not in edit.after:
                 continue
-            loss = placebo.after[classifier].p_true - edit.after[classifier].p_true
+            loss = placebo.after[classifier].score - edit.after[classifier].score
             found.append(FreshPair(placebo, edit, loss))
         return found
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from counterpose_core.contract.confirmation import Instruction
-from counterpose_core.contract.runs import PredictionPair
+from counterpose_core.contract.scored import Scored
 from counterpose_core.stress_test.screening import WordingKey, wording_key
 from counterpose_core.types import EditType, ItemKind, ItemState
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.columns.columns import Predictions, words_of
 from counterpose_gateway.summaries.columns import NONE
 
-_NO_PREDICTIONS: Mapping[str, PredictionPair] = {}
+_NO_PREDICTIONS: Mapping[str, Scored] = {}
 
 
 REPEATED_DRAW = "repeated-draw"
@@ -46,8 +46,8 @@ class Observation:
     caption: str | None
     removed: str
     added: str
-    after: Mapping[str, PredictionPair]
-    before: Mapping[str, PredictionPair]
+    after: Mapping[str, Scored]
+    before: Mapping[str, Scored]
     instruction: Instruction | None
     unit: str
     drawn: str = ""
@@ -118,8 +118,3 @@ class Draws:
         repeated = not own.isdisjoint(self._images)
         self._images |= own
         return repeated
-
-
-def answer(prediction: PredictionPair) -> str:
-    """The class that a classifier gives an image."""
-    return prediction.top[0][0] if prediction.top else ""

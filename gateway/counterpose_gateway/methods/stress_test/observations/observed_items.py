@@ -15,7 +15,7 @@ from counterpose_core.statistics.coded import Floats, Ints, in_order, means_by
 from counterpose_core.stress_test.screening import Candidate, Change
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.observations.observations import Observation, observed
-from counterpose_gateway.summaries.columns import NONE
+from counterpose_gateway.summaries.columns import NONE, hit
 
 BRIDGE = "…"
 """Stands for words between two places of one change, which no caption contains."""
@@ -94,23 +94,23 @@ class ScreenedGroup:
     @cached_property
     def _paired(self) -> tuple[Ints, Ints]:
         """The places of the edits whose source has a control that the classifier answered, and of these."""
-        at, ranks = self.edits.at, self.edits.columns.answers[self.classifier].rank_after
+        at, hits = self.edits.at, self.edits.columns.answers[self.classifier].hits_after
         control = self.controls.at[self.edits.columns.source[at]]
-        known = (control != NONE) & (ranks[control] > 0)
+        known = (control != NONE) & (hits[control] > 0)
         return at[known], control[known]
 
     @cached_property
     def losses(self) -> Floats:
-        """p(true class) of each pair's control less that of its edit."""
-        p_true = self.edits.columns.answers[self.classifier].p_after
+        """The score of each pair's control less that of its edit."""
+        score = self.edits.columns.answers[self.classifier].score_after
         at, control = self._paired
-        return p_true[control] - p_true[at]
+        return score[control] - score[at]
 
     @cached_property
     def falls(self) -> tuple[Ints, Floats]:
-        """The unit of each edit, and the fall of p(true class) from its original."""
+        """The unit of each edit, and the fall of the score from its original."""
         answers, at = self.edits.columns.answers[self.classifier], self.edits.at
-        return self.edits.columns.unit[at], answers.p_before[at] - answers.p_after[at]
+        return self.edits.columns.unit[at], answers.score_before[at] - answers.score_after[at]
 
     @property
     def units(self) -> Ints:
@@ -120,9 +120,9 @@ class ScreenedGroup:
     @cached_property
     def seen(self) -> Screened:
         """What the screen saw of the change."""
-        ranks = self.edits.columns.answers[self.classifier].rank_after
+        hits = self.edits.columns.answers[self.classifier].hits_after
         at, control = self._paired
-        turned = self.units[(ranks[control] == 1) & (ranks[at] > 1)]
+        turned = self.units[hit(hits[control]) & ~hit(hits[at])]
         means = means_by(self.units, self.losses) if len(at) else np.zeros(0)
         return Screened(
             loss=float(means.mean()) if len(means) else 0.0,

@@ -25,7 +25,7 @@ def yield_plot(summary: StressTestSummary) -> Plot:
 
 
 def class_accuracy_plot(summary: StressTestSummary, models: Sequence[str]) -> Plot:
-    """acc@1 of each of ``models`` on the counterfactuals of each class, hardest class first."""
+    """The first figure of each of ``models`` on the counterfactuals of each class, hardest first."""
     chosen = _lowest({name: _mean(found, models) for name, found in summary.classes.items()})
     found = {name: summary.classes[name] for name in chosen}
     groups = {

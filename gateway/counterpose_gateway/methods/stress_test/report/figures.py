@@ -57,12 +57,12 @@ class FilterRow:
 
 
 def accuracy_plot(summary: StressTestSummary) -> Plot:
-    """acc@1 in every row of the drops table for the classifiers with the largest drops."""
+    """The first figure in every row of the drops table for the classifiers with the largest drops."""
     groups = {
         name: {
-            title: accuracy.acc1
+            title: rates.rate
             for row, title in shown_rows(summary).items()
-            if (accuracy := getattr(summary.models[name], row)) is not None
+            if (rates := getattr(summary.models[name], row)) is not None
         }
         for name in plotted(summary)
     }

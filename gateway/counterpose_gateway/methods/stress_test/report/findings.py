@@ -9,10 +9,10 @@ from statistics import fmean
 from counterpose_core.commands import NextStep, next_step
 from counterpose_core.contract.findings import Confirmed, Finding, FindingPair
 from counterpose_core.contract.groups import Grouping
-from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
+from counterpose_core.contract.runs import Item, ItemResult
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import Insight, StressTestSummary
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
-from counterpose_gateway.methods.stress_test.observations.observations import answer
 from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence
@@ -40,10 +40,9 @@ class Answer:
     right: bool
 
     @classmethod
-    def of(cls, prediction: PredictionPair) -> Answer:
+    def of(cls, prediction: Scored) -> Answer:
         """The best class with its probability."""
-        share = prediction.top[0][1] if prediction.top else prediction.p_true
-        return cls(f"{answer(prediction)} {percent(share)}", prediction.rank_true == 1)
+        return cls(f"{prediction.answer} {percent(prediction.share)}", prediction.right)
 
 
 @dataclass(frozen=True)
@@ -160,8 +159,8 @@ def _clearness(pair: FindingPair, classifier: str, made: Made) -> tuple[bool, fl
     return turned, min((one.scores.image_image for one in both if one.scores is not None), default=-1.0)
 
 
-def _is_right(prediction: PredictionPair | None) -> bool:
-    return prediction is not None and prediction.rank_true == 1
+def _is_right(prediction: Scored | None) -> bool:
+    return prediction is not None and prediction.right
 
 
 def _shown(finding: Finding, summary: StressTestSummary, made: Made, album: Album) -> ShownFinding:
@@ -234,11 +233,11 @@ def _confidence(finding: Finding, pairs: Sequence[FindingPair], made: Made) -> s
     if not pairs:
         return ""
     name, results = finding.classifier, [made[pair.edit][1] for pair in pairs]
-    before = percent(fmean(result.original_predictions[name].p_true for result in results))
-    after = percent(fmean(result.predictions[name].p_true for result in results))
+    before = percent(fmean(result.original_predictions[name].score for result in results))
+    after = percent(fmean(result.predictions[name].score for result in results))
     said = f"Confidence in “{finding.object_class}” goes from {before} to {after} on average"
     controls = [made[key][1].predictions for pair in pairs if (key := pair.control or "") in made]
-    known = [predictions[name].p_true for predictions in controls if name in predictions]
+    known = [predictions[name].score for predictions in controls if name in predictions]
     changed = "With one of the two alone" if finding.conjunction else "Edited to the same meaning"
     said += f". {changed}, it is {percent(fmean(known))}." if known else "."
     return said.replace(" %", "\u00a0%")
@@ -339,4 +338,4 @@ def _flips(result: ItemResult, name: str) -> bool | None:
     before, after = result.original_predictions.get(name), result.predictions.get(name)
     if before is None or after is None:
         return None
-    return before.rank_true == 1 and after.rank_true > 1
+    return before.right and not after.right

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpose_core.contract.preservation import Preservation
-from counterpose_core.contract.runs import Item, ItemResult, PredictionPair
+from counterpose_core.contract.runs import Item, ItemResult
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.stress_test.item_counts import CONTROLS
 from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
@@ -140,7 +141,7 @@ def _draw(made: Sequence[Made], number: int, generator: np.random.Generator) -> 
 def _changes(result: ItemResult) -> Iterator[tuple[str, float]]:
     for classifier, after in result.predictions.items():
         if classifier in result.original_predictions:
-            yield classifier, after.p_true - result.original_predictions[classifier].p_true
+            yield classifier, after.score - result.original_predictions[classifier].score
 
 
 def pair(made: Made, album: Album, run: str) -> Pair:
@@ -188,13 +189,13 @@ def _reaction(classifier: str, change: float, result: ItemResult, label: str) ->
         before=_guesses(before, label),
         after=_guesses(after, label),
         change=signed(change, 2),
-        flipped=before.rank_true == 1 and after.rank_true > 1,
+        flipped=before.right and not after.right,
     )
 
 
-def _guesses(prediction: PredictionPair, label: str) -> list[Guess]:
+def _guesses(prediction: Scored, label: str) -> list[Guess]:
     """The best classes; those that round to 0 % tell nothing."""
-    shown = [(name, p) for name, p in prediction.top if p >= _LEAST_SHARE]
+    shown = [(name, p) for name, p in prediction.shown if p >= _LEAST_SHARE]
     return [Guess(name, percent(p), name == label) for name, p in shown]
 
 

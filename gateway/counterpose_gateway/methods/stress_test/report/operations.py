@@ -16,7 +16,8 @@ from counterpose_core.commands import (
     repeat_notes,
 )
 from counterpose_core.contract.recipes import IDENTITY, Recipe
-from counterpose_core.contract.runs import Item, PredictionPair, Run, TransformedImage
+from counterpose_core.contract.runs import Item, Run, TransformedImage
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.contract.transforms import OperationFigure, OperationLevel, TransformSummary
 from counterpose_gateway.images.png import OPERATION_SOURCE_TYPE
@@ -174,8 +175,8 @@ def _image(made: TransformedImage, album: Album, run: str, item: str) -> Inline 
     return album.generated(made.recipe, run=run, item=item, source_type=OPERATION_SOURCE_TYPE)
 
 
-def _said(pair: PredictionPair | None) -> str:
-    if pair is None or not pair.top:
+def _said(pair: Scored | None) -> str:
+    if pair is None or not pair.shown:
         return "no answer"
-    name, p = pair.top[0]
+    name, p = pair.shown[0]
     return f"{name} {100 * p:.0f} %"

@@ -73,7 +73,7 @@ def shown_items(
 
 def _hardest(columns: ItemColumns, at: Ints, number: int) -> Ints:
     """The edits that lower p(true class) of some classifier most."""
-    changes = [answers.p_after[at] - answers.p_before[at] for answers in columns.answers.values()]
+    changes = [answers.score_after[at] - answers.score_before[at] for answers in columns.answers.values()]
     if not changes or not len(at):
         return at[:0]
     worst = np.nan_to_num(np.fmin.reduce(changes), nan=0.0)

@@ -91,7 +91,7 @@ def share_explained(summary: StressTestSummary) -> str:
 
 def _right(summary: StressTestSummary, name: str) -> str:
     model = summary.models[name]
-    before, after = model.original.acc1.estimate, model.counterfactual.acc1.estimate
+    before, after = model.original.rate.estimate, model.counterfactual.rate.estimate
     return NOTHING if after is None else f"{percent(before)} → {percent(after)}"
 
 

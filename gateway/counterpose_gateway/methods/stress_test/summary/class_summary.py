@@ -45,8 +45,8 @@ def _figures(name: str, seen: Evidence, estimator: LanceEstimator) -> ClassFigur
     control = seen.paired(seen.reconstructions.of("label", name))
     figure = f"class/{name}/{seen.classifier}"
     return ClassFigures(
-        original=estimator.accuracy(f"{figure}/original", control, control.rank_before).acc1,
-        counterfactual=estimator.accuracy(f"{figure}/counterfactual", edits, edits.rank_after).acc1,
+        original=estimator.hit_rates(f"{figure}/original", control, control.hits_before).rate,
+        counterfactual=estimator.hit_rates(f"{figure}/counterfactual", edits, edits.hits_after).rate,
         delta_p=estimator.mean_of(f"{figure}/delta_p", edits.unit, edits.delta_p),
         n_images=len(edits),
         n_sources=edits.n_sources,

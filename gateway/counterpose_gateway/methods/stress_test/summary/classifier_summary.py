@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from counterpose_core.contract.stress_test_figures import AccuracyRow
+from counterpose_core.contract.stress_test_figures import HitRates
 from counterpose_core.contract.stress_tests import EditTypeSummary, ModelSummary, StressTestConfig
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.coded import Flags, Floats
@@ -15,6 +15,7 @@ from counterpose_gateway.methods.stress_test.columns.columns import total
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.evidence import Evidence, Shots
 from counterpose_gateway.methods.stress_test.summary.hypotheses import CLASSIFIERS, EDIT_TYPES, Hypotheses
+from counterpose_gateway.summaries.columns import hit
 
 
 def summarize_models(
@@ -72,14 +73,14 @@ def _summarize(seen: Evidence, estimator: LanceEstimator) -> ModelSummary:
     spec, edits = seen.classifier, seen.paired(seen.edits)
     control, placebos = seen.paired(seen.reconstructions), seen.paired(seen.placebos)
     return ModelSummary(
-        original=estimator.accuracy(f"{spec}/original", control, control.rank_before),
-        reconstruction=estimator.accuracy(f"{spec}/reconstruction", control, control.rank_after),
-        counterfactual=estimator.accuracy(f"{spec}/counterfactual", edits, edits.rank_after),
-        placebo=estimator.accuracy(f"{spec}/placebo-row", placebos, placebos.rank_after),
+        original=estimator.hit_rates(f"{spec}/original", control, control.hits_before),
+        reconstruction=estimator.hit_rates(f"{spec}/reconstruction", control, control.hits_after),
+        counterfactual=estimator.hit_rates(f"{spec}/counterfactual", edits, edits.hits_after),
+        placebo=estimator.hit_rates(f"{spec}/placebo-row", placebos, placebos.hits_after),
         drop=estimator.mean_of(f"{spec}/drop", edits.unit, edits.drop()),
-        drop_at_5=estimator.mean_of(f"{spec}/drop5", edits.unit, edits.drop(5)),
-        drop_paper=estimator.drop_paper(f"{spec}/paper", seen.everything, seen.edits, 1),
-        drop_paper_at_5=estimator.drop_paper(f"{spec}/paper5", seen.everything, seen.edits, 5),
+        second_drop=estimator.mean_of(f"{spec}/drop5", edits.unit, edits.drop(1)),
+        drop_paper=estimator.drop_paper(f"{spec}/paper", seen.everything, seen.edits, 0),
+        second_drop_paper=estimator.drop_paper(f"{spec}/paper5", seen.everything, seen.edits, 1),
         edit_types={},
         controls=_controls(seen, estimator),
         **_baseline(seen, estimator),
@@ -92,7 +93,7 @@ def _summarize(seen: Evidence, estimator: LanceEstimator) -> ModelSummary:
         beyond_control=estimator.mean_of(
             f"{spec}/beyond",
             edits.unit,
-            _alone(control, edits, control.rank_after == 1) - (edits.rank_after == 1),
+            _alone(control, edits, hit(control.hits_after)) - hit(edits.hits_after),
         ),
     )
 
@@ -115,13 +116,13 @@ def _controls(seen: Evidence, estimator: LanceEstimator) -> dict[str, EditTypeSu
     return controls
 
 
-def _baseline(seen: Evidence, estimator: LanceEstimator) -> dict[str, AccuracyRow | Estimate]:
+def _baseline(seen: Evidence, estimator: LanceEstimator) -> dict[str, HitRates | Estimate]:
     """The row of LANCE-R, if the run has one."""
     spec, kept = seen.classifier, seen.paired(seen.lance_r)
     if not len(seen.lance_r):
         return {}
     return {
-        "lance_r": estimator.accuracy(f"{spec}/lance-r-row", kept, kept.rank_after),
+        "lance_r": estimator.hit_rates(f"{spec}/lance-r-row", kept, kept.hits_after),
         "drop_lance_r": estimator.mean_of(f"{spec}/lance-r-drop", kept.unit, kept.drop()),
     }
 

@@ -42,7 +42,7 @@ def conjunction_draft(
             edit_type=condition.edit_type,
             words=condition.phrase,
             n=len(wholes),
-            wrong=sum(images[part].after[classifier].rank_true > 1 for images in wholes),
+            wrong=sum(not images[part].after[classifier].right for images in wholes),
         )
         for condition, part in _alone(each.conjunction)
     ]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from counterpose_core.contract.stress_test_figures import AccuracyRow
+from counterpose_core.contract.stress_test_figures import HitRates
 from counterpose_core.contract.stress_tests import EditTypeSummary
 from counterpose_core.statistics.bootstrap import bootstrap_unpaired
 from counterpose_core.statistics.coded import Flags, Ints, counts_by, in_order
@@ -18,7 +18,7 @@ from counterpose_gateway.methods.stress_test.screen.preservation import PRESERVA
 from counterpose_gateway.methods.stress_test.screen.regions import NO_REGION
 from counterpose_gateway.methods.stress_test.summary.evidence import Shots
 from counterpose_gateway.steps.estimator import Estimator
-from counterpose_gateway.summaries.columns import NONE
+from counterpose_gateway.summaries.columns import NONE, hit
 
 FILTERS: dict[str, str] = {
     "no-edit": "proposal",
@@ -48,22 +48,27 @@ INTERVENTION_FILTERS: dict[str, str] = {
 _CHOSEN = "intervention."
 
 _ACCURACY = (0.0, 1.0)
+_FIGURES = ("acc1", "acc5")
+"""What seeds call the two headline figures: names of the first task, which no other changes."""
 
 
 class LanceEstimator(Estimator):
     """Estimates the figures of LANCE: accuracies, sensitivities and the yield of each filter."""
 
-    def accuracy(self, figure: str, seen: Shots, ranks: Ints) -> AccuracyRow:
-        """acc@1 and acc@5 from the rank of the true class in each image."""
-        return AccuracyRow(
-            acc1=self.mean_of(f"{figure}/acc1", seen.unit, (ranks <= 1).astype(np.float64), _ACCURACY),
-            acc5=self.mean_of(f"{figure}/acc5", seen.unit, (ranks <= 5).astype(np.float64), _ACCURACY),
-            n_images=len(ranks),
+    def hit_rates(self, figure: str, seen: Shots, hits: Ints) -> HitRates:
+        """The two headline figures from the coded hits of each image."""
+        means = [
+            self.mean_of(f"{figure}/{name}", seen.unit, hit(hits, place).astype(np.float64), _ACCURACY)
+            for place, name in enumerate(_FIGURES)
+        ]
+        return HitRates(
+            hit_rates=(means[0], means[1]),
+            n_images=len(hits),
             n_sources=len(np.unique(seen.unit)),
         )
 
     def sensitivity(self, figure: str, shots: Shots | Sequence[Shots]) -> EditTypeSummary:
-        """Change of p(true class), signed and absolute, and drop of acc@1, of one or several classifiers."""
+        """Change of the score, signed and absolute, and drop of the first figure, of some models."""
         parts = [shots] if isinstance(shots, Shots) else shots
         units = np.concatenate([part.unit for part in parts])
         changes = np.concatenate([part.delta_p for part in parts])
@@ -75,11 +80,11 @@ class LanceEstimator(Estimator):
             n_sources=len(np.unique(np.concatenate([part.source for part in parts]))),
         )
 
-    def drop_paper(self, figure: str, shots: Shots, edits: Shots, k: int) -> Estimate:
-        """acc@k of the shots' originals minus that of the edits, each image with weight 1 (LANCE, eq. 3)."""
+    def drop_paper(self, figure: str, shots: Shots, edits: Shots, which: int) -> Estimate:
+        """A figure of the shots' originals minus the edits', each image weighing 1 (LANCE, eq. 3)."""
         originals = shots.last_of_source
-        before = _counts(originals.unit, originals.rank_before <= k)
-        after = _counts(edits.unit, edits.rank_after <= k)
+        before = _counts(originals.unit, hit(originals.hits_before, which))
+        after = _counts(edits.unit, hit(edits.hits_after, which))
         return bootstrap_unpaired(before, after, self.generator(figure))
 
     def yields(self, columns: ItemColumns, *, unused: Collection[str] = ()) -> dict[str, Estimate]:

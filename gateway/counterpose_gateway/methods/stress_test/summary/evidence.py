@@ -16,7 +16,7 @@ from counterpose_core.statistics.contrast import Contrast
 from counterpose_core.stress_test.effects import Change, Effects
 from counterpose_core.types import EditType, ItemKind
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
-from counterpose_gateway.summaries.columns import NONE, Answers
+from counterpose_gateway.summaries.columns import NONE, Answers, hit
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,37 +58,37 @@ class Shots:
 
     @cached_property
     def before(self) -> Floats:
-        """p(true class) of the originals."""
-        return self.answers.p_before[self.at]
+        """The score of the originals."""
+        return self.answers.score_before[self.at]
 
     @cached_property
     def after(self) -> Floats:
-        """p(true class) of the images."""
-        return self.answers.p_after[self.at]
+        """The score of the images."""
+        return self.answers.score_after[self.at]
 
     @property
-    def rank_before(self) -> Ints:
-        """The rank of the true class in the originals, from 1."""
-        return self.answers.rank_before[self.at]
+    def hits_before(self) -> Ints:
+        """The coded hits of the originals."""
+        return self.answers.hits_before[self.at]
 
     @property
-    def rank_after(self) -> Ints:
-        """The rank of the true class in the images, from 1."""
-        return self.answers.rank_after[self.at]
+    def hits_after(self) -> Ints:
+        """The coded hits of the images."""
+        return self.answers.hits_after[self.at]
 
     @cached_property
     def delta_p(self) -> Floats:
-        """Change of p(true class); negative if the image hurts."""
+        """Change of the score; negative if the image hurts."""
         return self.after - self.before
 
-    def drop(self, k: int = 1) -> Floats:
-        """1 where the true class leaves the ``k`` best, -1 where it enters them."""
-        return (self.rank_before <= k).astype(np.float64) - (self.rank_after <= k)
+    def drop(self, figure: int = 0) -> Floats:
+        """1 where a headline figure loses its hit, -1 where it gains one."""
+        return hit(self.hits_before, figure).astype(np.float64) - hit(self.hits_after, figure)
 
     @property
     def changes_answer(self) -> Flags:
-        """Whether the best class changes, right or wrong."""
-        return np.asarray(self.answers.best_before[self.at] != self.answers.best_after[self.at])
+        """Whether the answer changes, right or wrong."""
+        return np.asarray(self.answers.answer_before[self.at] != self.answers.answer_after[self.at])
 
     @property
     def last_of_source(self) -> Shots:
@@ -181,12 +181,12 @@ class Evidence:
         return self.edits.of("edit_type", edit_type)
 
     def contrast(self, shots: Shots) -> Contrast | None:
-        """The fall of p(true class) beyond each source's own placebo."""
+        """The fall of the score beyond each source's own placebo."""
         return self._beyond_placebo(shots, lambda shots: 1.0 - shots.after)
 
     def mistakes(self, shots: Shots) -> Contrast | None:
         """The rise of the share of wrong answers beyond each source's own placebo."""
-        return self._beyond_placebo(shots, lambda shots: (shots.rank_after > 1).astype(np.float64))
+        return self._beyond_placebo(shots, lambda shots: (~hit(shots.hits_after)).astype(np.float64))
 
     def _beyond_placebo(self, shots: Shots, loss: Callable[[Shots], Floats]) -> Contrast | None:
         own = np.full(len(shots.columns.names["source"].names), math.nan)

@@ -20,7 +20,7 @@ from counterpose_core.contract.findings import (
 )
 from counterpose_core.stress_test.decisions import why_undecided
 from counterpose_core.stress_test.screening import WordingKey
-from counterpose_gateway.methods.stress_test.observations.observations import Observation, answer
+from counterpose_gateway.methods.stress_test.observations.observations import Observation
 from counterpose_gateway.methods.stress_test.summary.finding_sentences import finding_sentence, when_changed
 
 MOST_PAIRS = 1000
@@ -148,7 +148,7 @@ class Draft:
         return f" Untested alone: {'; '.join(few)}." if few else ""
 
     def _answer(self, image: Observation) -> str:
-        return answer(image.after[self.classifier])
+        return image.after[self.classifier].answer
 
     def _flips(self, pair: Pair) -> bool:
         return flips(pair.control, pair.edit, self.classifier)
@@ -167,7 +167,7 @@ def flips(control: Observation | None, edit: Observation, classifier: str) -> bo
     """Whether the control is answered rightly and the edit is not."""
     if control is None:
         return False
-    return control.after[classifier].rank_true == 1 < edit.after[classifier].rank_true
+    return control.after[classifier].right and not edit.after[classifier].right
 
 
 def _wordings_in_turns(pairs: Sequence[Pair]) -> list[Pair]:

@@ -154,7 +154,7 @@ class JoinedFinding:
                 control=pair.placebo.id,
                 edit=pair.edit.id,
                 loss=pair.loss,
-                answer=pair.edit.after[name].top[0][0] if pair.edit.after[name].top else "",
+                answer=pair.edit.after[name].answer,
             )
             for each in self.runs
             for pair in each.pairs

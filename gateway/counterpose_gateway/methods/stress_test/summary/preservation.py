@@ -24,7 +24,7 @@ from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.columns.columns import total
 from counterpose_gateway.methods.stress_test.columns.part import WITH_REGION
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from counterpose_gateway.summaries.columns import NONE
+from counterpose_gateway.summaries.columns import NONE, hit
 
 MOST_EXAMPLES = 3
 
@@ -61,12 +61,12 @@ def _answers_lost(columns: ItemColumns, edits: Flags, estimator: LanceEstimator)
     groups = {"moved": columns.faults & movement > 0, "right": columns.faults & ~WITH_REGION == 0}
     lost = {}
     for name, answers in columns.answers.items():
-        right_before = edits & answers.known & (answers.rank_before == 1)
+        right_before = edits & answers.known & hit(answers.hits_before)
         parts = {group: right_before & flags for group, flags in groups.items()}
         if all(part.any() for part in parts.values()):
             shares = {
                 group: estimator.share_of(
-                    f"preservation/lost/{group}/{name}", columns.unit[part], answers.rank_after[part] > 1
+                    f"preservation/lost/{group}/{name}", columns.unit[part], ~hit(answers.hits_after[part])
                 )
                 for group, part in parts.items()
             }

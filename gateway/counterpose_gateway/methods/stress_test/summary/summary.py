@@ -25,6 +25,7 @@ from counterpose_core.contract.stress_tests import (
 )
 from counterpose_core.contract.suite_fit import MEASURES, SuiteFitSummary
 from counterpose_core.statistics.coded import Flags, Ints, in_order
+from counterpose_core.tasks import figures_of
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from counterpose_gateway.methods.stress_test.columns.columns import total
@@ -98,6 +99,7 @@ def summarize(
     verdicts = classifier_verdicts(models, judged, () if proposed else interventions)
     dropped = _counted(columns, "reason", columns.of("state", "filtered"))
     return StressTestSummary(
+        task=figures_of(config.request.task),
         run_id=run.id,
         dataset=run.dataset,
         seed=config.request.seed,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from counterpose_core.contract.runs import Item, PredictionPair, TransformedImage
+from counterpose_core.contract.runs import Item, TransformedImage
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from counterpose_core.contract.transforms import TransformSummary
 from counterpose_core.errors import InternalError
@@ -48,16 +49,16 @@ def _record(
         shift=change_of(made) if is_changed else BASE,
         image_source=made.operation,
         run=run,
-        scores={"level": float(made.level), **_p_true("p_true", made.predictions)}
-        | (_p_true("p_true_before", control.predictions) if is_changed else {}),
+        scores={"level": float(made.level), **_scores("truth", made.predictions)}
+        | (_scores("truth_before", control.predictions) if is_changed else {}),
         answers=answers_of(made.predictions),
         source=source if is_changed else None,
         origin=origin if is_changed else "photograph",
     )
 
 
-def _p_true(name: str, predictions: Mapping[str, PredictionPair]) -> dict[str, float]:
-    return {f"{name} {classifier}": each.p_true for classifier, each in predictions.items()}
+def _scores(name: str, predictions: Mapping[str, Scored]) -> dict[str, float]:
+    return {f"{name} {classifier}": each.score for classifier, each in predictions.items()}
 
 
 def operation_card(summary: StressTestSummary) -> Card:

@@ -10,7 +10,8 @@ from types import MappingProxyType
 import numpy as np
 
 from counterpose_core.contract.recipes import IDENTITY
-from counterpose_core.contract.runs import PredictionPair, TransformedImage
+from counterpose_core.contract.runs import TransformedImage
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.transforms import GivenPairs, OperationState
 from counterpose_core.statistics.bootstrap import Flags
 from counterpose_core.stress_test.operations import PairedAnswers
@@ -39,7 +40,7 @@ class OperationAnswers:
     adaptive: bool = False
     given: GivenPairs | None = None
     groups: dict[str, str] = field(default_factory=dict)
-    pairs: dict[Image, dict[str, PredictionPair]] = field(default_factory=lambda: defaultdict(dict))
+    pairs: dict[Image, dict[str, Scored]] = field(default_factory=lambda: defaultdict(dict))
     why: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     labels: dict[str, str] = field(default_factory=dict)
     """The class of each photograph."""
@@ -105,7 +106,7 @@ class OperationAnswers:
 
     def _right(self, image: Image, sources: Sequence[str]) -> Flags:
         pairs = self.pairs[image]
-        return np.array([pairs[source].rank_true == 1 for source in sources], dtype=np.bool_)
+        return np.array([pairs[source].right for source in sources], dtype=np.bool_)
 
     def paired(self, image: Image) -> PairedAnswers:
         """The answers to an operation at a level beside those to the controls of the same photographs."""
@@ -137,7 +138,7 @@ class OperationAnswers:
         answers = self.paired(image)
         sources, control = self.sources(image[0]), self.pairs[CONTROL]
         lost = [sources[at] for at in np.flatnonzero(answers.before & ~answers.after).tolist()]
-        return sorted(lost, key=lambda source: -control[source].p_true)[:most]
+        return sorted(lost, key=lambda source: -control[source].score)[:most]
 
     def by_class(self, operation: str) -> dict[str, OperationAnswers]:
         """The answers to an operation by the class of the photographs."""
@@ -148,7 +149,7 @@ class OperationAnswers:
 
     def _of(self, operation: str, sources: list[str]) -> OperationAnswers:
         """The answers to an operation, and to the controls, of some of the photographs."""
-        pairs: dict[Image, dict[str, PredictionPair]] = defaultdict(dict)
+        pairs: dict[Image, dict[str, Scored]] = defaultdict(dict)
         for image in (CONTROL, *((operation, level) for level in self.levels(operation))):
             pairs[image] = {source: self.pairs[image][source] for source in sources}
         return replace(self, groups={source: self.groups[source] for source in sources}, pairs=pairs)

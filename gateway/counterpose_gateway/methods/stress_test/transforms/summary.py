@@ -25,6 +25,7 @@ from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.bounded_mean import bounded_mean
 from counterpose_core.stress_test.confirmation import MARGIN
 from counterpose_core.stress_test.operations import LevelTest, PairedAnswers, operation_tests
+from counterpose_core.tasks import figures_of
 from counterpose_core.types import Cost, Estimate
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.summary.summary import unanswered_by
@@ -118,6 +119,7 @@ def summarize_operations(
     told = told if severity is None else with_severity(told, severity, estimator)
     verdicts = [_verdict(name, told.figures, tests[name]) for name in _worst_first(config, told.figures)]
     return StressTestSummary(
+        task=figures_of(config.request.task),
         run_id=run.id,
         dataset=run.dataset,
         seed=config.request.seed,

@@ -56,7 +56,7 @@ def test_each_cluster_has_captions(how: HuntClusters, captioned: dict[str, int])
         items.append(halves(items))
     told = planned(clustered(how), items, 2)
     assert {each.phase for each in told} == {"captions"}
-    answers = {item.id: item.result.predictions["model"].top[0][0] for item in items[:200] if item.result}
+    answers = {item.id: item.result.predictions["model"].answer for item in items[:200] if item.result}
     found = Counter(answers[each.sample] for each in told if each.sample is not None)
     assert {name: number for name, number in found.items() if name != "fly"} == captioned
 

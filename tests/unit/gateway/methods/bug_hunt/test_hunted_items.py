@@ -42,10 +42,8 @@ def test_an_item_is_read_as_its_model_says_it(item: HuntItem) -> None:
     assert (found.result.began_at, found.result.ended_at) == (model.result.began_at, model.result.ended_at)
     assert list(found.result.combined) == model.result.combined
     assert list(found.result.edited) == model.result.edited
-    answers = {name: (pair.rank_true, pair.top[0][0]) for name, pair in model.result.predictions.items()}
-    assert {
-        name: (each.rank_true, each.top[0][0]) for name, each in found.result.predictions.items()
-    } == answers
+    answers = {name: (pair.right, pair.answer) for name, pair in model.result.predictions.items()}
+    assert {name: (each.right, each.answer) for name, each in found.result.predictions.items()} == answers
 
 
 def test_fields_that_an_earlier_version_did_not_record_have_their_defaults() -> None:
@@ -66,7 +64,7 @@ def test_equal_parts_of_many_items_are_one_and_others_are_not() -> None:
     assert same.result is not None
     assert wrong.result is not None
     assert right.result.predictions is same.result.predictions
-    assert wrong.result.predictions["model"].top == (("bee",),)
+    assert wrong.result.predictions["model"].answer == "bee"
     assert (right.result.failed, wrong.result.failed) == ({"model": False}, {"model": True})
 
 

@@ -50,7 +50,7 @@ def test_a_record_holds_everything_needed_to_regenerate_the_image() -> None:
     assert one.seed is not None
     assert one.seed >= 1000
     assert (one.bundle, one.model, one.run) == ("b" * 64, "sd@" + "c" * 12, "run-1")
-    assert {"object_similarity", "shift_similarity", "p_true model-0"} <= one.scores.keys()
+    assert {"object_similarity", "shift_similarity", "truth model-0"} <= one.scores.keys()
     assert next(one for one in records() if one.image_source == "class-name").bundle is None
 
 

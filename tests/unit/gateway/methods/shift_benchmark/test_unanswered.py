@@ -119,7 +119,7 @@ def test_the_answer_of_an_image_counts_once_for_the_classifier_that_gave_it() ->
     wrong = [
         place
         for place in places
-        if (result := made.items[place].result) and result.predictions["tipsy"].rank_true > 1
+        if (result := made.items[place].result) and not result.predictions["tipsy"].right
     ][:2]
     before = summary(made).image_sources["token"].classes["plate"][SNOW.name].models["tipsy"]
     right = round((before.estimate or 0.0) * before.n)
@@ -251,5 +251,5 @@ def test_an_exported_image_has_no_score_of_a_classifier_that_failed(some: Benchm
         items.append(item.model_copy(update={"result": item.result.model_copy(update=made)}))
     place = condition(some, SNOW.name)[3]
     (failed, answered) = benchmark_records(summary(some), [items[place], items[place - 1]])
-    assert "p_true tipsy" not in failed.scores
-    assert set(answered.scores) - set(failed.scores) == {"p_true tipsy"}
+    assert "truth tipsy" not in failed.scores
+    assert set(answered.scores) - set(failed.scores) == {"truth tipsy"}

@@ -10,9 +10,10 @@ import pytest
 from counterpose_core.contract import backend_preset
 from counterpose_core.contract.confirmation import Instruction, Wording
 from counterpose_core.contract.editor_backends import Capabilities
-from counterpose_core.contract.runs import ItemResult, PredictionPair
+from counterpose_core.contract.runs import ItemResult
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.stress_test.screening import Change
+from counterpose_core.tasks.classification import ranked
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.columns import columns_of, part
 from counterpose_gateway.methods.stress_test.observations.fresh_pairs import ChosenChange
@@ -22,7 +23,7 @@ from fakes.ports import FakeEditor, fake_services
 from fakes.runs import outcome, planned, stress_test
 from fakes.world import FakeWorld
 
-ANSWER = {"net": PredictionPair(p_true=0.9, rank_true=1, top=[("boat", 0.9)])}
+ANSWER = {"net": ranked(0.9, 1, [("boat", 0.9)])}
 
 
 def only(monkeypatch: pytest.MonkeyPatch, **abilities: bool) -> None:

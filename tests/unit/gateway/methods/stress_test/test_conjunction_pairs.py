@@ -13,8 +13,8 @@ from counterpose_core.contract.confirmation import (
     Instruction,
     ShownConditions,
 )
-from counterpose_core.contract.runs import PredictionPair
 from counterpose_core.stress_test.confirmation import ConfirmationTest, mean_loss
+from counterpose_core.tasks.classification import ranked
 from counterpose_gateway.methods.stress_test.observations.conjunction_pairs import (
     ChosenConjunction,
     conjunctions_of,
@@ -32,7 +32,7 @@ def image(
 ) -> Observation:
     done = state == "done"
     wrong = p_true < 0.5
-    answered = PredictionPair(p_true=p_true, rank_true=1 + wrong, top=[("bee" if wrong else "fly", 0.9)])
+    answered = ranked(p_true, 1 + wrong, [("bee" if wrong else "fly", 0.9)])
     return Observation(
         id=f"{place}-{shows}", kind="confirmation", source=f"s{place}", image="", label="fly",
         edit_type="background", slot=1000, stage=2, state=state,  # type: ignore[arg-type]

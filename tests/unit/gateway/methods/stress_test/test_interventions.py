@@ -42,7 +42,7 @@ async def test_each_intervention_is_generated_and_predicted_like_an_edit() -> No
     assert appended.result.edited_caption == "A red sled on the grass in the fog."
     assert (replaced.result.removed[0].words, replaced.result.added[0].words) == (["grass"], ["snow"])
     assert set(replaced.result.predictions) == {"steady", "leaning"}
-    assert replaced.result.predictions["leaning"].p_true < 0.5 < appended.result.predictions["leaning"].p_true
+    assert replaced.result.predictions["leaning"].score < 0.5 < appended.result.predictions["leaning"].score
     assert replaced.result.scores is not None
     assert replaced.result.strength is not None
 

@@ -20,7 +20,7 @@ from counterpose_gateway.methods.stress_test.summary.joined_runs import JoinedFi
 
 def joined(losses: Sequence[float], told: FindingState = "suspected", family: int = 1) -> JoinedFinding:
     """A finding with pairs of fresh images in a child run."""
-    answer = {"leaning": SimpleNamespace(rank_true=1)}
+    answer = {"leaning": SimpleNamespace(right=True)}
     images = (SimpleNamespace(unit=str(n), place=(str(n), None), after=answer) for n in range(len(losses)))
     pairs = [
         SimpleNamespace(placebo=image, edit=image, loss=loss)

@@ -51,7 +51,7 @@ def test_the_row_covers_sources_with_a_kept_baseline_image() -> None:
     assert model.lance_r is not None
     assert model.drop_lance_r is not None
     assert (model.lance_r.n_sources, model.lance_r.n_images) == (2, 3)
-    assert model.lance_r.acc1.estimate == pytest.approx(0.75)
+    assert model.lance_r.hit_rates[0].estimate == pytest.approx(0.75)
     assert model.drop_lance_r.estimate == pytest.approx(0.25)
     assert model.drop_lance_r.n == 2
     control = model.controls["lance-r"]

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from counterpose_core.contract.recipes import IDENTITY
-from counterpose_core.contract.runs import ItemResult, PredictionPair, TransformedImage
+from counterpose_core.contract.runs import ItemResult, TransformedImage
 from counterpose_core.contract.severity import SeverityPlan, SeveritySummary
 from counterpose_core.contract.transforms import TransformPlan
 from counterpose_core.stress_test.severity.mean_error import ALEXNET, ALEXNET_CLEAN
+from counterpose_core.tasks.classification import ranked
 from counterpose_core.text.imagenet_hierarchy import hierarchy
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.transforms.severity.answers import SeverityAnswers
@@ -33,7 +34,7 @@ def right(number: int, level: int) -> bool:
 
 def made(operation: str, level: int, number: int) -> TransformedImage:
     rank = 1 if right(number, level) else 2
-    pair = PredictionPair(p_true=0.5, rank_true=rank, top=[])
+    pair = ranked(0.5, rank, [])
     return TransformedImage(operation=operation, level=level, recipe="", predictions={"net": pair})
 
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from counterpose_core.contract.proofs import OperationProof
 from counterpose_core.contract.recipes import IDENTITY, Recipe
-from counterpose_core.contract.runs import PredictionPair, TransformedImage
+from counterpose_core.contract.runs import TransformedImage
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.transforms import ClassTests
+from counterpose_core.tasks.classification import ranked
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from counterpose_gateway.methods.stress_test.transforms.class_findings import class_tests
 from counterpose_gateway.methods.stress_test.transforms.operation_answers import OperationAnswers
@@ -18,10 +20,8 @@ from fakes.results import fake_config
 LEVELS = {"darker": (1, 3, 5), "rotation": (1, 3, 5), "upside-down": (1,)}
 
 
-def said(right: bool) -> PredictionPair:
-    return PredictionPair(
-        rank_true=1 if right else 2, p_true=0.9 if right else 0.1, rank_p=0.9, top=[("koala", 0.9)]
-    )
+def said(right: bool) -> Scored:
+    return ranked(0.9 if right else 0.1, 1 if right else 2, [("koala", 0.9)])
 
 
 def answers(

@@ -199,8 +199,8 @@ async def test_edits_that_moved_are_held_against_those_that_did_not() -> None:
                 if item.kind == "edit" and item.result is not None and item.result.preservation is not None
                 and item.state == "done" and item.result.preservation.faults == faults
             ]  # fmt: skip
-            right = [each for each in made if each.original_predictions[name].rank_true == 1]
-            wrong = sum(each.predictions[name].rank_true > 1 for each in right)
+            right = [each for each in made if each.original_predictions[name].right]
+            wrong = sum(not each.predictions[name].right for each in right)
             assert share.n == len(right)
             assert share.estimate == pytest.approx(wrong / len(right))
     said = [line for line in found.lines if line.startswith("leaning: of right answers, edits that are ")]

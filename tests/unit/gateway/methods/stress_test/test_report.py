@@ -225,7 +225,7 @@ def test_answers_that_round_to_nothing_are_left_out() -> None:
     for item in ledgered.items:
         assert item.result is not None or item.state == "failed"
         for said in item.result.predictions.values() if item.result else ():
-            said.top.append(("tram", 0.001))
+            said.shown.append(("tram", 0.001))
     assert "tram" not in text_of(report(ledgered))
 
 

@@ -11,7 +11,7 @@ from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
 
 SHAKEN = {"steady": 0.9, "leaning": 0.2}
-NEWER = ("placebo", "overall", "drop_paper", "drop_paper_at_5", "drop_at_5", "changed_by_reconstruction")
+NEWER = ("placebo", "overall", "drop_paper", "second_drop_paper", "second_drop", "changed_by_reconstruction")
 
 
 def shaken(sources: int) -> Ledgered:

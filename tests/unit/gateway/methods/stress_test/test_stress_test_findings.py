@@ -46,7 +46,7 @@ def test_every_row_states_its_numbers_of_sources_and_images() -> None:
     assert model.overall is not None
     rows = (model.original, model.counterfactual, model.placebo, model.overall)
     assert [(row.n_sources, row.n_images) for row in rows] == [(4, 4), (4, 10), (1, 1), (4, 10)]
-    assert model.placebo.acc1.estimate == 0.0
+    assert model.placebo.hit_rates[0].estimate == 0.0
 
 
 @pytest.mark.paper("LANCE-EQ3-dacc")
@@ -68,7 +68,7 @@ def test_the_drop_at_five_counts_labels_that_leave_the_top_five() -> None:
     ledgered = Ledgered()
     ledgered.stress(["a", "b"], {"background": {"steady": 0.2, "leaning": 0.01}})
     models = summary(ledgered).models
-    five = {name: (model.drop_at_5, model.drop_paper_at_5) for name, model in models.items()}
+    five = {name: (model.second_drop, model.second_drop_paper) for name, model in models.items()}
     assert [figure.estimate for figure in five["leaning"] if figure] == [1.0, 1.0]
     assert [figure.estimate for figure in five["steady"] if figure] == [0.0, 0.0]
 

@@ -34,7 +34,7 @@ async def test_a_counterfactual_has_words_scores_provenance_and_predictions() ->
     assert [span.start for span in result.added] == [4]
     assert result.scores is not None
     assert result.predictions.keys() == result.original_predictions.keys() == {"steady", "leaning"}
-    assert result.original_predictions["steady"].rank_true == 1
+    assert result.original_predictions["steady"].right
     assert result.models["editor"] == "fake-editor@0"
     assert result.preset is not None
     assert world.shown[result.image].strength == result.strength == 0.4

@@ -61,7 +61,7 @@ def test_each_source_has_equal_weight_whatever_its_number_of_edits() -> None:
         for _ in range(kept):
             ledgered.add(source, edit_type="background", after=SHAKEN if source == "few" else STEADY)
     model = summary(ledgered).models["leaning"]
-    assert about(model.counterfactual.acc1, 0.5, 2)
+    assert about(model.counterfactual.hit_rates[0], 0.5, 2)
     assert about(model.drop, 0.5, 2)
     assert model.counterfactual.n_images == 10
 
@@ -73,9 +73,9 @@ def test_the_three_rows_cover_the_same_sources() -> None:
     ledgered.add("no edit kept", "reconstruction", before={"steady": 0.1, "leaning": 0.1})
     ledgered.add("no reconstruction", edit_type="background", before={"steady": 0.1, "leaning": 0.1})
     model = summary(ledgered).models["steady"]
-    assert about(model.original.acc1, 1.0, 5)
-    assert about(model.reconstruction.acc1, 1.0, 5)
-    assert about(model.counterfactual.acc1, 1.0, 5)
+    assert about(model.original.hit_rates[0], 1.0, 5)
+    assert about(model.reconstruction.hit_rates[0], 1.0, 5)
+    assert about(model.counterfactual.hit_rates[0], 1.0, 5)
 
 
 @pytest.mark.paper("LANCE-S4.1-delta-p", "LANCE-F3-sensitivity")
@@ -101,8 +101,8 @@ def test_acc5_counts_ranks_up_to_five() -> None:
     ledgered = Ledgered()
     ledgered.stress(["a"], {"background": {"steady": 0.2, "leaning": 0.01}})
     models = summary(ledgered).models
-    assert models["steady"].counterfactual.acc5.estimate == 1.0
-    assert models["leaning"].counterfactual.acc5.estimate == 0.0
+    assert models["steady"].counterfactual.hit_rates[1].estimate == 1.0
+    assert models["leaning"].counterfactual.hit_rates[1].estimate == 0.0
 
 
 @pytest.mark.paper("LANCE-A1-14-collect")
@@ -192,7 +192,7 @@ def test_a_run_without_kept_edits_has_no_verdict_and_no_figures() -> None:
     made = summary(ledgered)
     assert made.verdict.startswith("No verdict: no edit of 6 planned items survived")
     assert made.models["steady"].drop.estimate is None
-    assert made.models["steady"].original.acc1.n == 0
+    assert made.models["steady"].original.hit_rates[0].n == 0
     assert made.insights == []
     assert made.yields["kept"].estimate == 0.0
 

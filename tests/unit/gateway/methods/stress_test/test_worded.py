@@ -9,8 +9,8 @@ import pytest
 
 from counterpose_core.contract.confirmation import Instruction, SuspectedChange, Wording
 from counterpose_core.contract.findings import Finding, FindingState, Screened
-from counterpose_core.contract.runs import PredictionPair
 from counterpose_core.stress_test.screening import Change
+from counterpose_core.tasks.classification import ranked
 from counterpose_core.types import ItemKind
 from counterpose_gateway.methods.stress_test.confirm.captioned import BLOCK, CaptionedSources
 from counterpose_gateway.methods.stress_test.observations.fresh_pairs import FreshPair
@@ -33,7 +33,7 @@ def shown(
 ) -> Observation:
     right = p_true >= 0.5
     top = [("boat" if right else "kite", max(p_true, 1 - p_true))]
-    answer = {"net": PredictionPair(p_true=p_true, rank_true=1 if right else 2, top=top)}
+    answer = {"net": ranked(p_true, 1 if right else 2, top)}
     wording = None if kind == "placebo" else Wording(removed=words[0], added=words[1])
     return Observation(
         id=f"{source}/{kind}/{draw}", kind=kind, source=source, image=source, label="boat",

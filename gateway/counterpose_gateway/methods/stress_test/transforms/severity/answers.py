@@ -130,16 +130,16 @@ class SeverityAnswers:
         left_out = answers.why.get(operation, {})
         sources, rows, full = list[str](), list[dict[int, bool]](), list[bool]()
         for source in control:
-            right = {level: own[source].rank_true == 1 for level, own in images.items() if source in own}
+            right = {level: own[source].right for level, own in images.items() if source in own}
             whole = in_full or self.shares[source] == "full"
-            before = control[source].rank_true == 1
+            before = control[source].right
             if source not in left_out and is_decided(levels, before, right, whole):
                 sources.append(source)
                 rows.append(right)
                 full.append(whole)
         groups = np.array([answers.groups[source] for source in sources], dtype=object)
         _, units = np.unique(groups, return_inverse=True)
-        before_all = np.array([control[source].rank_true == 1 for source in sources], dtype=np.bool_)
+        before_all = np.array([control[source].right for source in sources], dtype=np.bool_)
         whole_all = np.array(full, dtype=np.bool_)
         return LevelAnswers.of(levels, units.astype(np.intp), before_all, rows, whole_all), sources
 

@@ -9,15 +9,17 @@ import numpy as np
 
 from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.recipes import Recipe
-from counterpose_core.contract.runs import PredictionPair, TransformedImage
+from counterpose_core.contract.runs import TransformedImage
+from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BackendError, CounterposeError
 from counterpose_core.stress_test.severity.draw import Share, share_of
 from counterpose_core.stress_test.severity.failure_points import next_level
+from counterpose_core.tasks import task_of
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls, together
 from counterpose_gateway.runs.seeds import derive_seed
-from counterpose_gateway.steps.predictions import Answers, classify_images, prediction_pair
+from counterpose_gateway.steps.predictions import Answers, classify_images
 
 IMAGES_A_CALL = 32
 """Images that one call makes and answers: seconds on a processor; a caller renews its lease in between."""
@@ -62,7 +64,7 @@ class ImageAnswers:
     config: StressTestConfig
     item: LeasedItem
     spare: bool
-    pairs: dict[Recipe, dict[str, PredictionPair]] = field(default_factory=dict)
+    pairs: dict[Recipe, dict[str, Scored]] = field(default_factory=dict)
     pixels: dict[Recipe, set[str]] = field(default_factory=dict)
     missing: dict[Recipe, dict[str, str]] = field(default_factory=dict)
 
@@ -128,7 +130,7 @@ class ImageAnswers:
 
     def _right(self, recipe: Recipe, name: str) -> bool:
         pair = self.pairs.get(recipe, {}).get(name)
-        return pair is not None and pair.rank_true == 1
+        return pair is not None and pair.right
 
     def _next(self, name: str, levels: Mapping[str, Sequence[Recipe]]) -> Iterator[Recipe]:
         """The image of each operation that a classifier is asked next; none where one was not answered."""
@@ -154,8 +156,8 @@ class ImageAnswers:
                 if outcome.value is not None and outcome.value.pixels is not None:
                     pixels.add(outcome.value.pixels)
                 try:
-                    classes = classes_of(self.config, name)
-                    pairs[name] = prediction_pair(outcome.unwrap(), self.item.label, classes)
+                    task = task_of(self.config.request.task, classes_of(self.config, name))
+                    pairs[name] = task.scored(outcome.unwrap(), self.item.label)
                 except CounterposeError as error:
                     missing[name] = error.detail
                     if recipe == self.control and len(missing) == len(answers):

@@ -1,0 +1,42 @@
+"""What a run asks of its models: each task turns a model's answer and an image's truth into a `Scored`.
+
+| module | |
+| --- | --- |
+| `task` | what every task can do |
+| `probabilities` | an answer that is a probability for each class |
+| `classification` | one right class an image, or several that are as right |
+
+A task is a class here, its settings are one of `counterpose_core.contract.tasks`, and `TASKS` joins the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from counterpose_core.contract.tasks import TaskFigures, TaskSettings
+from counterpose_core.tasks.classification import Classification, classification_of
+from counterpose_core.tasks.task import Task
+
+TASKS: Mapping[str, type[Any]] = MappingProxyType({"classification": Classification})
+"""Each task by the name of its settings."""
+
+
+def task_of(settings: TaskSettings, classes: Sequence[str]) -> Task:
+    """Return the task of a run over the dataset's classes.
+
+    Raises:
+        InvalidRequest: its settings do not fit them.
+    """
+    task: Task = TASKS[settings.name](settings, classes)
+    return task
+
+
+def figures_of(settings: TaskSettings) -> TaskFigures:
+    """Return what the figures of a task are called."""
+    figures: TaskFigures = TASKS[settings.name].figures
+    return figures
+
+
+__all__ = ["TASKS", "Classification", "Task", "classification_of", "figures_of", "task_of"]

@@ -1,0 +1,27 @@
+"""What every task can do."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from counterpose_core.contract.classifiers import Prediction
+from counterpose_core.contract.scored import Scored
+from counterpose_core.contract.tasks import TaskFigures
+
+
+class Task(Protocol):
+    """Judges a model's answer to an image by what the image shows."""
+
+    figures: TaskFigures
+    """What its figures are called."""
+
+    def scored(self, prediction: Prediction, label: str) -> Scored:
+        """Score an answer.
+
+        Args:
+            prediction: what the model answers, one probability for each class of the dataset.
+            label: what the image shows.
+
+        Raises:
+            BadBackendOutput: the answer is none that the task can read.
+        """
