@@ -18,6 +18,7 @@ _KEPT = (
     "dataset",
     "classifiers",
     "function_specs",
+    "task",
     "preset",
     "selection",
     "strength",
@@ -31,7 +32,14 @@ _KEPT = (
 )
 """What the new run takes from the first; it uses every image, whatever the first run's limit."""
 
-_KEPT_OF_OPERATIONS: tuple[str, ...] = ("dataset", "classifiers", "function_specs", "label_map", "exclude")
+_KEPT_OF_OPERATIONS: tuple[str, ...] = (
+    "dataset",
+    "classifiers",
+    "function_specs",
+    "label_map",
+    "task",
+    "exclude",
+)
 
 _SEEDS = 2**63
 _GAP = "…"

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from counterpose_core.contract.field_errors import checked
 from counterpose_core.contract.stress_test_thresholds import Thresholds
+from counterpose_core.contract.tasks import TaskSettings
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.text.near_names import did_you_mean
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from counterpose_core.contract.suite_fit import OutsideSuite
     from counterpose_core.contract.transforms import TransformChoice
     from counterpose_core.types import EditType, JudgeName, Selection
+
+AnyTask = TaskSettings | Mapping[str, Any]
+"""A task's settings, as ``{"name": "classification"}``, or as an object."""
 
 LabelMap = Mapping[str, Sequence[str]]
 """For a class of a run, the names of those of a classifier's classes whose probabilities are summed."""
@@ -65,6 +69,8 @@ class StressTestOptions(TypedDict, total=False):
 
     label_map: for a class of the dataset, those of a classifier's own classes that it sums, such as
         ``{"boat": ["speedboat", "canoe"]}``.
+    task: what counts as right, such as ``{"name": "classification", "acceptable": {"notebook": ["laptop"]}}``
+        for classes that are as right; default: the class of each image alone.
     edit_types: the kinds of edits to plan.
     max_edits_per_image: edits planned per image; 0 makes only the ``interventions``.
     interventions: your own edits. ``"husky=>schnauzer,poodle"`` replaces a word, once per word after the
@@ -101,6 +107,7 @@ class StressTestOptions(TypedDict, total=False):
     """
 
     label_map: LabelMap | None
+    task: AnyTask | None
     edit_types: Sequence[EditType]
     max_edits_per_image: int
     interventions: Sequence[str | Intervention]

@@ -17,6 +17,7 @@ from counterpose_core.contract.proofs import AnyProof
 from counterpose_core.contract.recipes import NATIVE
 from counterpose_core.contract.spending import SpendingLimits
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
+from counterpose_core.contract.tasks import CLASSIFICATION
 from counterpose_core.contract.transforms import TransformChoice
 from counterpose_core.errors import InvalidRequest
 
@@ -172,7 +173,9 @@ def operations_command(request: StressTestCreate) -> str:
     """
     functions = request.function_specs
     names = [name if ":" in name or name in functions else PUBLISHED for name in request.classifiers]
-    kept = request.model_dump(include={"dataset", "label_map", "limit", "exclude", "seed", "function_specs"})
+    kept = request.model_dump(
+        include={"dataset", "label_map", "task", "limit", "exclude", "seed", "function_specs"}
+    )
     asked = StressTestCreate.model_validate(kept | {"classifiers": list(dict.fromkeys(names))})
     return " && ".join(("counterpose down", f"{repeat_command(asked)} --suite photographs"))
 
@@ -199,14 +202,20 @@ def _options(request: StressTestCreate) -> Iterator[str]:
                 yield from (flag, str(one))
     yield from _of_operations(request.transforms)
     yield from _of_budget(request.spending or SpendingLimits())
-    if request.label_map:
-        yield from ("--label-map", json.dumps(request.label_map, ensure_ascii=False))
+    yield from _of_answers(request)
     for name, threshold in request.thresholds.given().items():
         yield from ("--threshold", f"{name}={str(threshold).lower()}")
     if not request.confirm:
         yield "--no-confirm"
     if request.outside_suite == "continue":
         yield "--anyway"
+
+
+def _of_answers(request: StressTestCreate) -> Iterator[str]:
+    if request.label_map:
+        yield from ("--label-map", json.dumps(request.label_map, ensure_ascii=False))
+    if request.task != CLASSIFICATION:
+        yield from ("--task", request.task.model_dump_json())
 
 
 def _of_budget(limits: SpendingLimits) -> Iterator[str]:

@@ -10,7 +10,7 @@ from counterpose._async.run_handle import AsyncExportedRun
 from counterpose._async.run_resource import AsyncRunResource
 from counterpose._calls import Call, reading, segment
 from counterpose._exports import ExportLayout
-from counterpose._options import LabelMap, label_map_of
+from counterpose._options import AnyTask, LabelMap, label_map_of
 from counterpose._python_function.model import AnyClassifier
 from counterpose._run_calls import RunCalls
 from counterpose_core.contract.field_errors import checked
@@ -133,6 +133,7 @@ class AsyncShiftBenchmarks(AsyncRunResource[AsyncShiftBenchmark]):
         classifiers: Sequence[AnyClassifier],
         shifts: Sequence[str] | Literal["catalogue"] = "catalogue",
         label_map: LabelMap | None = None,
+        task: AnyTask | None = None,
         classes: Sequence[str] | None = None,
         class_shifts: Mapping[str, Sequence[str]] | None = None,
         base: str | None = None,
@@ -156,6 +157,7 @@ class AsyncShiftBenchmarks(AsyncRunResource[AsyncShiftBenchmark]):
             interface: the dataset interface's run id.
             classifiers: what to test; callables are served while this client is open.
             label_map: for a class, those of a classifier's own classes that it sums.
+            task: what counts as right, as of a stress test.
             shifts: the paper's catalogue, or words, names of the catalogue, prompts with ``<class>``.
             classes, class_shifts: the classes to test (default: all), and further shifts of single ones.
             base: the prompt without a shift; default: "a photo of a <class>".
@@ -180,6 +182,7 @@ class AsyncShiftBenchmarks(AsyncRunResource[AsyncShiftBenchmark]):
                 "classes": None if classes is None else list(classes),
                 **self._named(classifiers),
                 "label_map": label_map_of(label_map),
+                **({} if task is None else {"task": task}),
                 "class_shifts": {name: list(words) for name, words in (class_shifts or {}).items()},
                 "image_sources": list(image_sources),
                 "scraped": dict(scraped or {}),

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from typer.models import OptionInfo
 
 from counterpose._cli.follow import Output
-from counterpose._cli.options import AsJson, Detach, Report, Url, read_label_map
+from counterpose._cli.options import AsJson, Detach, Report, Url, read_label_map, read_task
 from counterpose._cli.terminal import connected
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.field_descriptions import field_description
@@ -193,6 +193,13 @@ SEED = Option("seed", "N", default=0)
 STEPS = Option("steps", "N")
 LABEL_MAP = Option(
     "label_map", "FILE", more="A JSON file of such an object, or the object", read=read_label_map, once=True
+)
+TASK = Option(
+    "task",
+    "TASK",
+    more="A JSON file of its settings, the object, or its name alone",
+    read=read_task,
+    once=True,
 )
 
 Command = Callable[..., None]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -102,16 +103,35 @@ def read_label_map(file: str) -> dict[str, list[str]]:
     Raises:
         InvalidRequest: it is not such an object.
     """
+    document = _read_json(file, "label map")
     try:
-        written = file.lstrip().startswith("{")
-        found = json.loads(file if written else Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not JSON"
-        raise InvalidRequest(f"the label map {file!r} cannot be read: {why}") from error
-    try:
-        return label_map_of(found)
+        return label_map_of(document)
     except InvalidRequest as error:
         raise InvalidRequest(f"{file!r}: {error.detail}") from error
+
+
+def read_task(text: str) -> dict[str, Any]:
+    """Read a task's settings: a JSON object, a file of one, or the name of a task with none.
+
+    Raises:
+        InvalidRequest: it is not such an object.
+    """
+    is_name = re.fullmatch(r"[a-z-]+", text) is not None
+    document = {"name": text} if is_name else _read_json(text, "task")
+    if not isinstance(document, dict):
+        raise InvalidRequest(
+            f'the task {text!r} is no JSON object of settings, such as {{"name": "classification"}}'
+        )
+    return document
+
+
+def _read_json(text: str, what: str) -> Any:
+    try:
+        is_written = text.lstrip().startswith("{")
+        return json.loads(text if is_written else Path(text).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not JSON"
+        raise InvalidRequest(f"the {what} {text!r} cannot be read: {why}") from error
 
 
 def thresholds_given(given: list[str] | None) -> Thresholds:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from counterpose._cli.contract_options import LABEL_MAP, SEED, STEPS, Fields, Option, request_options
+from counterpose._cli.contract_options import LABEL_MAP, SEED, STEPS, TASK, Fields, Option, request_options
 from counterpose._cli.follow import Output, serve_and_follow
 from counterpose._cli.groups import examples
 from counterpose._cli.kinds import RunsOfKind, judged_by
@@ -51,6 +51,7 @@ REAL = Option("real", "N", "--real-per-class")
 @request_options(
     ShiftBenchmarkCreate,
     LABEL_MAP,
+    TASK,
     Option("shifts", "SHIFT", "--shift", "'in the snow', a name of the catalogue, or a prompt with <class>"),
     Option("classes", "CLASS", "--class"),
     Option("image_sources", "IMAGE_SOURCE", "--image-source"),

@@ -15,6 +15,7 @@ from counterpose._cli.contract_options import (
     LABEL_MAP,
     SEED,
     STATISTICS,
+    TASK,
     Fields,
     Option,
     request_options,
@@ -138,6 +139,7 @@ def _excluded(pairs: list[str]) -> dict[str, list[str]]:
 @request_options(
     StressTestCreate,
     LABEL_MAP,
+    TASK,
     Option("edit_types", "TYPE", "--edit-type", "Default: all", read=_edit_types, panel=EDITS),
     Option("max_edits_per_image", "N", panel=EDITS),
     Option(

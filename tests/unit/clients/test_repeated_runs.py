@@ -48,6 +48,7 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
                    "masks": "own", "severity": "adaptive", "severity_loss": 0.2, "least_loss": 0.1},
     "spending": {"usd": 2.5, "images": 200},
     "label_map": {"bus": ["trolleybus", "a 'minibus'"]},
+    "task": {"name": "classification", "acceptable": {"bus": ["tram", "a 'minibus'"]}},
 }  # fmt: skip
 
 
@@ -102,7 +103,7 @@ def test_images_outside_a_suite_are_tested_by_operations_with_the_same_classifie
     down, command = operations_command(request).split(" && ")
     assert down == "counterpose down"
     told = StressTestCreate.model_validate(repeated(play, command))
-    same = {name: OTHER_THAN_DEFAULT[name] for name in ("limit", "exclude", "label_map")}
+    same = {name: OTHER_THAN_DEFAULT[name] for name in ("limit", "exclude", "label_map", "task")}
     # The miniature suite's own classifier knows its rendered world alone.
     assert told == request_of(**same, classifiers=["timm:vit_base", "timm:resnet50"])
     assert started == ["photographs"]

@@ -37,12 +37,15 @@ def figures(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
             yield path
         for key, each in value.items():
             yield from figures(each, (*path, key))
+    elif isinstance(value, list):
+        for place, each in enumerate(value):
+            yield from figures(each, (*path, str(place)))
 
 
-def at(body: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+def at(body: Any, path: tuple[str, ...]) -> Any:
     """What stands there."""
     for key in path:
-        body = body[key]
+        body = body[int(key)] if isinstance(body, list) else body[key]
     return body
 
 
@@ -60,7 +63,7 @@ def test_a_typical_summary_is_accepted() -> None:
 def test_the_tested_figures_include_rows_edit_types_and_yields() -> None:
     found = {".".join(path) for path in figures(typical())}
     for row in ("original", "reconstruction", "counterfactual"):
-        assert {f"models.leaning.{row}.hit_rates[0]", f"models.leaning.{row}.hit_rates[1]"} <= found
+        assert {f"models.leaning.{row}.hit_rates.0", f"models.leaning.{row}.hit_rates.1"} <= found
     assert {"edit_types.background.delta_p", "yield.gate-direction"} <= found
 
 
@@ -75,7 +78,8 @@ def test_an_incomplete_figure_is_refused(path: tuple[str, ...], missing: str) ->
 @pytest.mark.parametrize("path", FIGURES)
 def test_a_bare_number_is_refused_as_a_figure(path: tuple[str, ...]) -> None:
     body = typical()
-    at(body, path[:-1])[path[-1]] = 0.9
+    figure_at = at(body, path[:-1])
+    figure_at[int(path[-1]) if isinstance(figure_at, list) else path[-1]] = 0.9
     assert not VALIDATOR.is_valid(body)
 
 

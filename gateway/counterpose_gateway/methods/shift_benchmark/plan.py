@@ -19,6 +19,7 @@ from counterpose_core.contract.shift_benchmarks import (
 from counterpose_core.errors import InvalidRequest, NotFound
 from counterpose_core.shift_benchmark.shifts import catalogue
 from counterpose_core.suite import Suite
+from counterpose_core.tasks import task_of
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.types import FINAL_RUN_STATES, BlobRef
 from counterpose_gateway.methods.shift_benchmark.cells import examples, plan_items
@@ -121,6 +122,7 @@ async def plan_benchmark(
     # In threads: of 100,000 images each takes a second, and nobody else would be answered meanwhile.
     await asyncio.to_thread(check_datasets, create, classes, shifts, inputs)
     shown = await asyncio.to_thread(examples, classes, inputs.sources[dataset.name])
+    task_of(create.task, dataset.classes)
     listed = await check_classifiers(
         create.classifiers, dataset.classes, shown[classes[0]], services, label_map=create.label_map
     )

@@ -23,6 +23,7 @@ from counterpose_core.contract.stress_tests import (
 from counterpose_core.errors import ClassMapMismatch, DatasetEmpty, InternalError, InvalidRequest
 from counterpose_core.stress_test.item_counts import items_per_source
 from counterpose_core.suite import Suite
+from counterpose_core.tasks import task_of
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words
 from counterpose_gateway.methods.stress_test.baseline import measure_baseline
@@ -187,6 +188,7 @@ async def prepare_stress_test(
         "notes": planning_notes(create, grouped, division.plan) if config.edits_captions else [],
     }
     config = config.model_copy(update=known)
+    task_of(create.task, dataset.classes)
     await check_classifiers(
         create.classifiers, dataset.classes, chosen.image(0), services, label_map=create.label_map
     )

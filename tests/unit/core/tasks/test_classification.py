@@ -92,7 +92,7 @@ def test_a_sum_of_rounded_probabilities_is_no_more_than_1() -> None:
     assert scored("fly", 0.0, 0.0, 0.0, 0.0, 0.5005, 0.5, 0.0, fly=["bee"]).score == 1.0
 
 
-@pytest.mark.parametrize("acceptable", [{"fly": ["be"]}, {"fli": ["bee"]}])
+@pytest.mark.parametrize("acceptable", [{"fly": ["boats"]}, {"boats": ["bee"]}])
 def test_a_class_that_the_dataset_lacks_is_refused_by_name(acceptable: dict[str, list[str]]) -> None:
     with pytest.raises(InvalidRequest, match="did you mean") as refused:
         task_of(ClassificationTask(acceptable=acceptable), CLASSES)

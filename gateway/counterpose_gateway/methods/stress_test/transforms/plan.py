@@ -256,7 +256,7 @@ def materials_of(
 
 
 _HASHED: dict[str, Any] = {
-    "request": {"dataset", "classifiers", "label_map", "seed"},
+    "request": {"dataset", "classifiers", "label_map", "task", "seed"},
     "suite": True,
     "transforms": True,
     "models": True,

@@ -9,6 +9,7 @@ import pytest
 
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
 from counterpose_core.contract.recipes import Recipe
+from counterpose_core.contract.tasks import CLASSIFICATION
 from counterpose_core.errors import BackendUnavailable
 from counterpose_gateway.methods.stress_test.transforms.severity.image_answers import (
     ImageAnswers,
@@ -46,7 +47,9 @@ async def bisected(*, spare: bool) -> ImageAnswers:
     services = fake_services(world, classifiers=Leaving(world))
     calls = OpenItems(group, services, FakeRecorder(), world.store).calls
     config: Any = SimpleNamespace(
-        transforms=None, classes=list(CLASSES), request=SimpleNamespace(classifiers=SPECS)
+        transforms=None,
+        classes=list(CLASSES),
+        request=SimpleNamespace(classifiers=SPECS, task=CLASSIFICATION),
     )
     item: Any = SimpleNamespace(label="plate")
     asked = ImageAnswers(calls, config, item, spare)
