@@ -12,7 +12,7 @@ from counterpose_core.contract.classifiers import MappedClassifiers
 from counterpose_core.contract.recipes import ImageRef
 from counterpose_core.contract.runs import Provenance, RequestCounts, RunItem, RunSummary
 from counterpose_core.contract.scored import Scored
-from counterpose_core.contract.tasks import CLASSIFICATION, ClassificationTask, is_classification
+from counterpose_core.contract.tasks import CLASSIFICATION, AnyTask, is_classification
 from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.types import BlobRef, ClassifierSpec, Cost, Estimate, RunKind, Seed
 
@@ -135,7 +135,7 @@ class GateConfig(ResponseBody):
     """Versions of the software that planned the run, by package."""
     classes: list[str]
     """The classes among which the classifiers choose."""
-    task: ClassificationTask = Field(default=CLASSIFICATION, exclude_if=is_classification)
+    task: AnyTask = Field(default=CLASSIFICATION, exclude_if=is_classification)
     """What counts as right: the task of the baseline."""
     notes: list[str] = []
     """What the gate cannot show, however it comes out."""

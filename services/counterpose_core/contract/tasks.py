@@ -50,6 +50,9 @@ class ClassificationTask(TaskSettings):
         return acceptable
 
 
+AnyTask = ClassificationTask
+"""The settings of one of the tasks; of several, a union that their names tell apart."""
+
 CLASSIFICATION = ClassificationTask()
 """The task of a request that names none."""
 
@@ -62,7 +65,7 @@ def is_classification(task: TaskSettings) -> bool:
 class ModelsOfTask(ClientBody):
     """A request whose models may be asked for something else than one class an image."""
 
-    task: ClassificationTask = Field(
+    task: AnyTask = Field(
         default=CLASSIFICATION,
         # A run of before is stored as it was without this field.
         exclude_if=is_classification,

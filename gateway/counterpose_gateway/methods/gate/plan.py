@@ -21,7 +21,7 @@ from counterpose_core.contract.gates import (
 )
 from counterpose_core.contract.recipes import Recipe, is_recipe
 from counterpose_core.contract.runs import Run
-from counterpose_core.contract.tasks import CLASSIFICATION, ClassificationTask
+from counterpose_core.contract.tasks import CLASSIFICATION, AnyTask
 from counterpose_core.errors import InvalidRequest, NotFound, RequestError, RunNotEnded
 from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.gate.regression_set import (
@@ -134,7 +134,7 @@ def _planned(pairs: Sequence[FrozenPair]) -> Iterator[PlannedItem]:
         )
 
 
-_TASK = TypeAdapter(ClassificationTask)
+_TASK = TypeAdapter(AnyTask)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class FrozenSet:
     pairs: Sequence[FrozenPair]
     classes: Sequence[str]
     label_map: Mapping[str, list[str]]
-    task: ClassificationTask
+    task: AnyTask
 
 
 async def freeze(baseline: str, context: RunContext) -> FrozenSet:
