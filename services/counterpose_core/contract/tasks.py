@@ -80,6 +80,8 @@ class TaskFigures(ResponseBody):
     """Name of the score, such as `p(true class)`."""
     hits: tuple[str, str]
     """Names of the two headline figures, such as `acc@1` and `acc@5`."""
+    rule: str = Field(default="", exclude_if=lambda rule: not rule)
+    """What counts as right, in a sentence; absent where the class of each image alone does."""
 
 
 CLASSIFICATION_FIGURES = TaskFigures(score="p(true class)", hits=("acc@1", "acc@5"))

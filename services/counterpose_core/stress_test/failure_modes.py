@@ -66,12 +66,14 @@ PERSONS = _word_set(
 
 @dataclass(frozen=True)
 class Answer:
-    """One classifier's p(true class) and predicted class on the original and on the edited image."""
+    """One classifier's score and answer on the original and on the edited image, and which are right."""
 
     p_before: float
     p_after: float
     before: str
     after: str
+    right_before: bool
+    right_after: bool
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class KeptEdit:
     @property
     def right_before(self) -> list[Answer]:
         """The answers of the classifiers that were right before the edit."""
-        return [answer for answer in self.answers.values() if answer.before == self.object_class]
+        return [answer for answer in self.answers.values() if answer.right_before]
 
 
 def _spoken(text: str, indices: frozenset[int]) -> frozenset[str]:
@@ -172,7 +174,7 @@ def changed_truth(edit: KeptEdit) -> bool:
     probably shows it. A single classifier is not enough: its new answer is what a stress test looks for.
     """
     after = {answer.after for answer in edit.answers.values()}
-    unanimous = len(after) == 1 and edit.object_class not in after
+    unanimous = len(after) == 1 and not any(answer.right_after for answer in edit.answers.values())
     return len(edit.answers) >= 2 and len(edit.right_before) == len(edit.answers) and unanimous
 
 

@@ -35,7 +35,7 @@ def task_of(settings: TaskSettings, classes: Sequence[str]) -> Task:
 
 def figures_of(settings: TaskSettings) -> TaskFigures:
     """Return what the figures of a task are called."""
-    figures: TaskFigures = TASKS[settings.name].figures
+    figures: TaskFigures = TASKS[settings.name].figures(settings)
     return figures
 
 

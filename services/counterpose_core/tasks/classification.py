@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 from counterpose_core.contract.classifiers import Prediction
 from counterpose_core.contract.scored import Scored
-from counterpose_core.contract.tasks import CLASSIFICATION, CLASSIFICATION_FIGURES, ClassificationTask
+from counterpose_core.contract.tasks import (
+    CLASSIFICATION,
+    CLASSIFICATION_FIGURES,
+    ClassificationTask,
+    TaskFigures,
+)
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.tasks.probabilities import by_probability, class_probabilities, most_probable
 from counterpose_core.text.near_names import did_you_mean
@@ -14,8 +19,6 @@ from counterpose_core.text.near_names import did_you_mean
 
 class Classification:
     """Scores an answer by the probability of the true class and of those that are acceptable for it."""
-
-    figures = CLASSIFICATION_FIGURES
 
     def __init__(self, settings: ClassificationTask, classes: Sequence[str]) -> None:
         """Make the task of a run.
@@ -33,6 +36,21 @@ class Classification:
                     "classes are among its own",
                     pointer="/task/acceptable",
                 )
+
+    @staticmethod
+    def figures(settings: ClassificationTask) -> TaskFigures:
+        """Return what its figures are called."""
+        acceptable = settings.acceptable
+        if not acceptable:
+            return CLASSIFICATION_FIGURES
+        label, others = min(acceptable.items())
+        rest = len(acceptable) - 1
+        more = f", and those of {rest} more class{'es' * (rest > 1)} by theirs" if rest else ""
+        rule = (
+            f"Several classes are right: images of {label} may be answered by {', '.join(others)}{more}. An "
+            "answer is right if it is any of them, and its score is the sum of their probabilities."
+        )
+        return CLASSIFICATION_FIGURES.model_copy(update={"score": "p(right classes)", "rule": rule})
 
     def scored(self, prediction: Prediction, label: str) -> Scored:
         """Score an answer: the sum over the right classes, right if the first is one of them.

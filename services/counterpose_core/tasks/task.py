@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from counterpose_core.contract.classifiers import Prediction
 from counterpose_core.contract.scored import Scored
@@ -12,8 +12,9 @@ from counterpose_core.contract.tasks import TaskFigures
 class Task(Protocol):
     """Judges a model's answer to an image by what the image shows."""
 
-    figures: TaskFigures
-    """What its figures are called."""
+    @staticmethod
+    def figures(settings: Any) -> TaskFigures:
+        """Return what the figures of a task with these settings are called."""
 
     def scored(self, prediction: Prediction, label: str) -> Scored:
         """Score an answer.

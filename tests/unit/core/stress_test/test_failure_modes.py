@@ -17,8 +17,15 @@ from counterpose_core.stress_test.failure_modes import (
 from counterpose_core.text.caption_diff import Span, difference
 from counterpose_core.types import EditType
 
-KEPT = Answer(p_before=0.9, p_after=0.8, before="howler monkey", after="howler monkey")
-LOST = Answer(p_before=0.9, p_after=0.2, before="howler monkey", after="chimpanzee")
+KEPT = Answer(
+    p_before=0.9,
+    p_after=0.8,
+    before="howler monkey",
+    after="howler monkey",
+    right_before=True,
+    right_after=True,
+)
+LOST = replace(KEPT, p_after=0.2, after="chimpanzee", right_after=False)
 CAPTION = "A photo of a black howler monkey in a tree."
 
 
@@ -71,7 +78,12 @@ def test_agreement_on_another_class_suggests_a_changed_truth() -> None:
 
 
 @pytest.mark.parametrize(
-    "answers", [(LOST,), (LOST, replace(LOST, after="gibbon")), (LOST, replace(LOST, before="gibbon"))]
+    "answers",
+    [
+        (LOST,),
+        (LOST, replace(LOST, after="gibbon")),
+        (LOST, replace(LOST, before="gibbon", right_before=False)),
+    ],
 )
 def test_one_classifier_or_disagreement_does_not_suggest_a_changed_truth(answers: tuple[Answer, ...]) -> None:
     assert tags(edit("A photo of a black howler monkey in a house.", *answers, edit_type="object")) == set()

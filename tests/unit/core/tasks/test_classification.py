@@ -11,7 +11,7 @@ from counterpose_core.contract.classifiers import Prediction
 from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.tasks import ClassificationTask
 from counterpose_core.errors import BadBackendOutput, InvalidRequest
-from counterpose_core.tasks import Classification, classification_of, task_of
+from counterpose_core.tasks import Classification, classification_of, figures_of, task_of
 
 CLASSES = ["plate", "sled", "boat", "kite", "fly", "bee", "bus"]
 
@@ -112,3 +112,11 @@ def test_answers_of_runs_of_before_read_as_scored() -> None:
         score=0.2, hits=(False, True), shown=[("boat", 0.5), ("bus", 0.2)], raw={"rank": 4}
     )
     assert Scored.model_validate(answer.model_dump(mode="json")) == answer
+
+
+def test_figures_say_what_is_right() -> None:
+    plain = figures_of(ClassificationTask())
+    assert (plain.score, plain.hits, plain.rule) == ("p(true class)", ("acc@1", "acc@5"), "")
+    several = figures_of(ClassificationTask(acceptable={"fly": ["bee"], "boat": ["kite", "sled"]}))
+    assert several.score == "p(right classes)"
+    assert "images of boat may be answered by kite, sled, and those of 1 more class" in several.rule

@@ -268,7 +268,8 @@ def _draw_of(item: RecordedItem, result: Mapping[str, Any]) -> str | None:
 
 def _answer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Answer:
     before, after = scored_document(before), scored_document(after)
-    return Answer(before["score"], after["score"], answer_of(before), answer_of(after))
+    said = answer_of(before), answer_of(after)
+    return Answer(before["score"], after["score"], *said, before["hits"][0], after["hits"][0])
 
 
 def _json(document: Mapping[str, Any] | None) -> str | None:

@@ -75,7 +75,9 @@ class Draft:
             sorted(self.pairs, key=lambda pair: (abs(pair.loss - middle), pair.edit.id))
         )
         wrong = Counter(
-            said for pair in pairs if (said := self._answer(pair.edit)) not in ("", self.object_class)
+            said
+            for pair in pairs
+            if not pair.edit.after[self.classifier].right and (said := self._answer(pair.edit))
         )
         taken_for = min(wrong, key=lambda name: (-wrong[name], name), default=None)
         flipped = sum(self._flips(pair) for pair in pairs)

@@ -132,7 +132,7 @@ def what_was_tested(findings: Sequence[Finding], insights: Sequence[Insight]) ->
         needed = min((insight.sources_needed for insight in insights if insight.sources_needed), default=None)
         takes = f", a test takes {needed}" if needed else ""
         return f"No change of words could be tested: the largest group has {largest} sources{takes}."
-    return "No change of words lowers p(true class) on three or more sources of a class."
+    return "No change of words lowers the score on three or more sources of a class."
 
 
 def _proven(tested: int, scopes: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from counterpose_core.contract.stress_test_figures import LEAST_SHOWN, SHOWN_LEV
 from counterpose_core.contract.stress_tests import EditTypeSummary, InterventionSummary, StressTestConfig
 from counterpose_core.statistics.coded import Flags
 from counterpose_core.statistics.p_values import holm
+from counterpose_core.tasks import figures_of
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.stress_test.columns import ItemColumns
 from counterpose_gateway.methods.stress_test.columns.columns import total
@@ -53,6 +54,7 @@ def summarize_interventions(
             found[slot],
             hypotheses,
             estimator,
+            figures_of(config.request.task).score,
         )
         for slot, intervention in enumerate(chosen)
     ]
@@ -69,6 +71,7 @@ def _summarize(
     shots_of: _Found,
     hypotheses: Hypotheses,
     estimator: LanceEstimator,
+    score: str,
 ) -> InterventionSummary:
     decided = planned & columns.decided
     share = estimator.share_of(
@@ -90,7 +93,8 @@ def _summarize(
         models=models,
         classes=_by_class(intervention, shots_of, estimator),
         sentences=[
-            intervention_sentence(classifier, intervention, model) for classifier, model in models.items()
+            intervention_sentence(classifier, intervention, model, score)
+            for classifier, model in models.items()
         ],
         example_item=hardest(shots_of.values()),
     )

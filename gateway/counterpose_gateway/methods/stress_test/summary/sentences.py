@@ -24,13 +24,13 @@ def points(share: float | None) -> str:
     return f"{100 * (share or 0.0):.0f}".replace("-", MINUS)
 
 
-def intervention_sentence(classifier: str, intervention: Intervention, figures: EditTypeSummary) -> str:
+def intervention_sentence(
+    classifier: str, intervention: Intervention, figures: EditTypeSummary, score: str
+) -> str:
     """Name the user's own edit and its effect, and say whether a drop beyond the controls was shown."""
     if figures.delta_p.n == 0:
         return f"{classifier}: when {intervention.in_words()}, no image was kept, so there is no result."
-    change = (
-        f"{classifier}: when {intervention.in_words()}, p(true class) changes by {in_words(figures.delta_p)}"
-    )
+    change = f"{classifier}: when {intervention.in_words()}, {score} changes by {in_words(figures.delta_p)}"
     if figures.significant and figures.p_adjusted is not None:
         p = p_in_words(figures.p_adjusted)
         return f"{change}, {p} beyond the controls, corrected for {figures.family_size} tested."
