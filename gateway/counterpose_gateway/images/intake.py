@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -132,6 +133,7 @@ def _uploaded(uploads: Sequence[SourceUpload]) -> Iterator[RawSource]:
             content=_from_base64(upload.content_base64),
             mask=_uploaded_mask(upload),
             pair=upload.pair,
+            labels=tuple(upload.labels),
             pointer=f"/sources/{number}",
         )
 
@@ -267,6 +269,7 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
         check_caption(source.caption, most=LONGEST_CAPTION)
     if source.pair is not None:
         _check_pair(source.pair)
+    _check_labels(source, classes)
     if _is_path_elsewhere(source.filename):
         raise InvalidRequest(
             f"the file name {source.filename!r} is a path; send the name alone", pointer="/filename"
@@ -294,6 +297,18 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
         return _put(source, pack(pixels), (width, height), mask, store, room)
 
 
+def _check_labels(source: RawSource, classes: Sequence[str] | None) -> None:
+    for label in source.labels:
+        check_name(label, field="labels", most=LONGEST_LABEL)
+        if label == source.label or source.labels.count(label) > 1:
+            raise InvalidRequest(f"the label {label!r} is given twice", pointer="/labels")
+        if classes is not None and label not in classes:
+            raise ClassMapMismatch(
+                f"the label {label!r} is not a class of the dataset; use one of {', '.join(classes[:5])}",
+                pointer="/labels",
+            )
+
+
 def _check_pair(pair: Pairing) -> None:
     if pair.not_made is not None:
         check_text(pair.not_made, field="pair/not_made", most=LONGEST_REASON)
@@ -319,6 +334,7 @@ def _put(
         stored=len(packed.data) + (0 if mask is None else len(mask.data)),
         mask=None if mask is None else mask.ref,
         pair=None if source.pair is None else source.pair.model_dump_json(),
+        labels=json.dumps(source.labels) if source.labels else None,
     )  # fmt: skip
     if room is not None:
         room.take(new)

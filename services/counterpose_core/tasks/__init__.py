@@ -3,6 +3,7 @@
 | module | |
 | --- | --- |
 | `task` | what every task can do |
+| `truth` | what an image shows |
 | `probabilities` | an answer that is a probability for each class |
 | `classification` | one right class an image, or several that are as right |
 
@@ -18,6 +19,7 @@ from typing import Any
 from counterpose_core.contract.tasks import TaskFigures, TaskSettings
 from counterpose_core.tasks.classification import Classification, classification_of
 from counterpose_core.tasks.task import Task
+from counterpose_core.tasks.truth import Truth
 
 TASKS: Mapping[str, type[Any]] = MappingProxyType({"classification": Classification})
 """Each task by the name of its settings."""
@@ -33,10 +35,10 @@ def task_of(settings: TaskSettings, classes: Sequence[str]) -> Task:
     return task
 
 
-def figures_of(settings: TaskSettings) -> TaskFigures:
-    """Return what the figures of a task are called."""
-    figures: TaskFigures = TASKS[settings.name].figures(settings)
+def figures_of(settings: TaskSettings, labelled: int = 0) -> TaskFigures:
+    """Return what the figures of a task are called, of a run with so many images with further labels."""
+    figures: TaskFigures = TASKS[settings.name].figures(settings, labelled)
     return figures
 
 
-__all__ = ["TASKS", "Classification", "Task", "classification_of", "figures_of", "task_of"]
+__all__ = ["TASKS", "Classification", "Task", "Truth", "classification_of", "figures_of", "task_of"]

@@ -99,7 +99,7 @@ def summarize(
     verdicts = classifier_verdicts(models, judged, () if proposed else interventions)
     dropped = _counted(columns, "reason", columns.of("state", "filtered"))
     return StressTestSummary(
-        task=figures_of(config.request.task),
+        task=figures_of(config.request.task, config.labelled),
         run_id=run.id,
         dataset=run.dataset,
         seed=config.request.seed,
