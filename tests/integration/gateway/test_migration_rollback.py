@@ -26,7 +26,7 @@ from fakes.ledgers import migrated_file
 
 BODY: dict[str, Any] = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
                         "max_edits_per_image": 1, "lance_r_edits_per_image": 0}  # fmt: skip
-NEWEST, LATER = "0106", "0107"
+NEWEST, LATER = "0107", "0108"
 
 
 @contextmanager
