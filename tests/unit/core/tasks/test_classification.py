@@ -11,7 +11,7 @@ from counterpose_core.contract.classifiers import Prediction
 from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.tasks import ClassificationTask
 from counterpose_core.errors import BadBackendOutput, InvalidRequest
-from counterpose_core.tasks import Classification, classification_of, figures_of, task_of
+from counterpose_core.tasks import Classification, classification_of, figures_of, recorded_task, task_of
 
 CLASSES = ["plate", "sled", "boat", "kite", "fly", "bee", "bus"]
 
@@ -120,3 +120,13 @@ def test_figures_say_what_is_right() -> None:
     several = figures_of(ClassificationTask(acceptable={"fly": ["bee"], "boat": ["kite", "sled"]}))
     assert several.score == "p(right classes)"
     assert "images of boat may be answered by kite, sled, and those of 1 more class" in several.rule
+    assert (plain.score_of("fly"), several.score_of("fly")) == ("p(fly)", "p(right classes)")
+
+
+def test_a_recorded_task_is_the_configurations_or_its_requests() -> None:
+    several = ClassificationTask(acceptable={"fly": ["bee"]})
+    document = several.model_dump(mode="json")
+    assert recorded_task({"task": document}) == recorded_task({"request": {"task": document}}) == several
+    assert recorded_task({"request": {}}) == recorded_task({}) == ClassificationTask()
+    with pytest.raises(ValidationError):
+        recorded_task({"task": {"name": "of another version"}})
