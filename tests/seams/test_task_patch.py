@@ -20,7 +20,7 @@ PATCH = Path(__file__).with_name("task.patch")
 PRODUCT = ("clients", "gateway", "services", "suites", "integrations")
 MOST_TOUCHED = 3
 """Files of the product that a task may change, besides its own."""
-CLASSIFICATION = ("acc@1", "acc@5", "true class", "p(", "Confidence in", "less sure")
+CLASSIFICATION = ("acc@1", "acc@5", "true class", "p(", "Confidence in")
 """What a report says of the score and the figures of a classification alone."""
 
 
