@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -90,3 +91,17 @@ async def test_a_gate_on_its_images_says_what_is_right(
     created = (await gateway.http.post("/v1/gates", json=asked)).json()
     await gateway.worker().work_off()
     assert RULE in text_of(await report_of(gateway, created["id"]))
+
+
+async def test_ones_own_edits_are_told_by_the_score(gateway: FakeGateway) -> None:
+    own = {
+        "max_edits_per_image": 0,
+        "lance_r_edits_per_image": 0,
+        "interventions": [{"removed": "grass", "added": "snow"}],
+    }
+    made = await gateway.stress_test(BODY | own | {"task": TASK})
+    text = text_of(await report_of(gateway, made.run_id))
+    assert RULE in text
+    assert f"The figures are changes of {SCORE}," in text
+    assert re.search(r"\w+ loses most with leaning: p\(right classes\) changes by", text)
+    assert "true class" not in text
