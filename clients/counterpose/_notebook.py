@@ -95,7 +95,7 @@ class Findings(list[Finding]):
         return f"<table><thead><tr>{header}</tr></thead><tbody>{''.join(_rows(self))}</tbody></table>"
 
 
-_COLUMNS = ("#", "verdict", "finding", "model", "wrong answers", "loss of confidence")
+_COLUMNS = ("#", "verdict", "finding", "model", "wrong answers", "loss of the score")
 
 
 def _rows(findings: Iterable[Finding]) -> Iterator[str]:

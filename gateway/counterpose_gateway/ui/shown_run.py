@@ -19,6 +19,7 @@ from counterpose_core.contract.interventions import Intervention
 from counterpose_core.contract.runs import Item, ItemResult, Run
 from counterpose_core.errors import ImagesOutsideSuite, NotFound
 from counterpose_core.kinds import title_of, unknown_kind
+from counterpose_core.tasks import figures_of, recorded_task
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.methods import METHODS
 from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
@@ -123,6 +124,13 @@ class ShownRun:
         """The first labels that it asks about, if it names some."""
         request: dict[str, Any] = self.run.resolved_config.get("request") or {}
         return [str(name) for name in request.get("labels", [])][:3]
+
+    def score_of(self, label: str) -> str:
+        """Name of the score of one class's images, as the run's task has it."""
+        # A run of another version may have a task that this one lacks.
+        with suppress(ValidationError):
+            return figures_of(recorded_task(self.run.resolved_config)).score_of(label)
+        return "the score"
 
     @property
     def ended_items(self) -> int:

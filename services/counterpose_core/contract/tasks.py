@@ -83,6 +83,10 @@ class TaskFigures(ResponseBody):
     rule: str = Field(default="", exclude_if=lambda rule: not rule)
     """What counts as right, in a sentence; absent where the class of each image alone does."""
 
+    def score_of(self, label: str) -> str:
+        """Name of the score of one class's images: `p(plate)` where it is the probability of their class."""
+        return f"p({label})" if self.score == CLASSIFICATION_FIGURES.score else self.score
+
 
 CLASSIFICATION_FIGURES = TaskFigures(score="p(true class)", hits=("acc@1", "acc@5"))
 """What the figures of a classification are called."""

@@ -26,7 +26,7 @@ FAILURE_MODES: tuple[FailureMode, ...] = get_args(FailureMode)
 RULES: dict[FailureMode, str] = {
     "label-incompatible": (
         "an adjective was added to the labelled object, and every classifier that was right loses at least "
-        "half of p(true class)"
+        "half of its score"
     ),
     "poor-quality": (
         "the image fits its caption worse, beside the original, than the lower fence of all kept edits"

@@ -16,13 +16,17 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from counterpose_core.contract.tasks import TaskFigures, TaskSettings
+from pydantic import TypeAdapter
+
+from counterpose_core.contract.tasks import CLASSIFICATION, AnyTask, TaskFigures, TaskSettings
 from counterpose_core.tasks.classification import Classification, classification_of
 from counterpose_core.tasks.task import Task
 from counterpose_core.tasks.truth import Truth
 
 TASKS: Mapping[str, type[Any]] = MappingProxyType({"classification": Classification})
 """Each task by the name of its settings."""
+
+_RECORDED: TypeAdapter[AnyTask] = TypeAdapter(AnyTask)
 
 
 def task_of(settings: TaskSettings, classes: Sequence[str]) -> Task:
@@ -41,4 +45,23 @@ def figures_of(settings: TaskSettings, labelled: int = 0) -> TaskFigures:
     return figures
 
 
-__all__ = ["TASKS", "Classification", "Task", "Truth", "classification_of", "figures_of", "task_of"]
+def recorded_task(config: Mapping[str, Any]) -> AnyTask:
+    """Return the task of a recorded configuration, whose request may name none.
+
+    Raises:
+        ValidationError: this version has no such task.
+    """
+    asked = config.get("task") or (config.get("request") or {}).get("task")
+    return CLASSIFICATION if asked is None else _RECORDED.validate_python(asked)
+
+
+__all__ = [
+    "TASKS",
+    "Classification",
+    "Task",
+    "Truth",
+    "classification_of",
+    "figures_of",
+    "recorded_task",
+    "task_of",
+]

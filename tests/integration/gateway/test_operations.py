@@ -80,6 +80,13 @@ async def finished(gateway: FakeGateway, per_class: int = 6, **changes: object) 
     return await gateway.stress_test(BODY | changes)
 
 
+async def test_the_report_says_that_several_classes_are_right(gateway: FakeGateway) -> None:
+    task = {"name": "classification", "acceptable": {"boat": ["kite"]}}
+    summary = await finished(gateway, task=task)
+    page = (await gateway.http.get(f"/v1/runs/{summary.run_id}/report")).text
+    assert page.count("images of boat may be answered by kite") == 1
+
+
 async def test_an_operation_that_hurts_is_shown_from_the_level_on_at_which_it_does(
     gateway: FakeGateway,
 ) -> None:

@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import TypeAdapter
-
 from counterpose_core.blobs import cache_key
 from counterpose_core.contract.gates import (
     GateConfig,
@@ -21,7 +19,7 @@ from counterpose_core.contract.gates import (
 )
 from counterpose_core.contract.recipes import Recipe, is_recipe
 from counterpose_core.contract.runs import Run
-from counterpose_core.contract.tasks import CLASSIFICATION, AnyTask
+from counterpose_core.contract.tasks import AnyTask
 from counterpose_core.errors import InvalidRequest, NotFound, RequestError, RunNotEnded
 from counterpose_core.gate import LEAST_UNITS
 from counterpose_core.gate.regression_set import (
@@ -31,6 +29,7 @@ from counterpose_core.gate.regression_set import (
     units_by_change,
     units_by_class,
 )
+from counterpose_core.tasks import recorded_task
 from counterpose_core.types import FINAL_RUN_STATES
 from counterpose_gateway.records.items import Plan, PlannedItem, numbered
 from counterpose_gateway.runs.context import RunContext
@@ -135,9 +134,6 @@ def _planned(pairs: Sequence[FrozenPair]) -> Iterator[PlannedItem]:
         )
 
 
-_TASK = TypeAdapter(AnyTask)
-
-
 @dataclass(frozen=True)
 class FrozenSet:
     """The pairs of a run, what is told of them, and the classes, label map and task of its classifiers."""
@@ -189,7 +185,7 @@ def _freeze(baseline: str, context: RunContext) -> FrozenSet:
         untested=untested_classes((pair.change, pair.label, pair.unit) for pair in pairs),
     )
     request = run.resolved_config["request"]
-    task = _TASK.validate_python(request.get("task", CLASSIFICATION))
+    task = recorded_task(run.resolved_config)
     return FrozenSet(told, pairs, _classes(run), request.get("label_map", {}), task)
 
 

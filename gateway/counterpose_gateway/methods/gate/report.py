@@ -8,6 +8,7 @@ from counterpose_core.contract.gates import GateSummary
 from counterpose_core.contract.recipes import is_recipe
 from counterpose_core.contract.runs import Run
 from counterpose_core.gate import LEAST_UNITS
+from counterpose_core.tasks import figures_of
 from counterpose_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, OPERATION_SOURCE_TYPE
 from counterpose_gateway.methods.gate.errors import points
 from counterpose_gateway.reports.environment import TEMPLATES
@@ -40,6 +41,7 @@ def render(summary: GateSummary, run: Run, read_image: Callable[[str], bytes]) -
         "summary": summary,
         "least_units": LEAST_UNITS,
         "run": run,
+        "rule": figures_of(summary.config.task).rule,
         "shown": shown,
         "cells": [(cell, points(cell.regression)) for cell in summary.cells],
     }

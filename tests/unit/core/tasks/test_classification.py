@@ -11,7 +11,14 @@ from counterpose_core.contract.classifiers import Prediction
 from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.tasks import ClassificationTask
 from counterpose_core.errors import BadBackendOutput, InvalidRequest
-from counterpose_core.tasks import Classification, Truth, classification_of, figures_of, task_of
+from counterpose_core.tasks import (
+    Classification,
+    Truth,
+    classification_of,
+    figures_of,
+    recorded_task,
+    task_of,
+)
 
 CLASSES = ["plate", "sled", "boat", "kite", "fly", "bee", "bus"]
 
@@ -128,3 +135,17 @@ def test_a_label_of_the_image_is_as_right_as_its_class() -> None:
     told = classification_of(CLASSES).scored(answer, Truth("fly", ("bee",)))
     assert told.right
     assert told.score == pytest.approx(0.75)
+
+
+def test_the_score_is_called_by_the_class_where_one_is_right() -> None:
+    plain, several = (figures_of(ClassificationTask(acceptable=each)) for each in ({}, {"fly": ["bee"]}))
+    assert (plain.score_of("fly"), several.score_of("fly")) == ("p(fly)", "p(right classes)")
+
+
+def test_a_recorded_task_is_the_configurations_or_its_requests() -> None:
+    several = ClassificationTask(acceptable={"fly": ["bee"]})
+    document = several.model_dump(mode="json")
+    assert recorded_task({"task": document}) == recorded_task({"request": {"task": document}}) == several
+    assert recorded_task({"request": {}}) == recorded_task({}) == ClassificationTask()
+    with pytest.raises(ValidationError):
+        recorded_task({"task": {"name": "of another version"}})

@@ -17,6 +17,7 @@ from counterpose_core.contract.shift_benchmarks import ImageItem
 from counterpose_core.shift_benchmark.complete_cases import LEAST_ANSWERED
 from counterpose_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from counterpose_core.shift_benchmark.shifts import BASE
+from counterpose_core.tasks import figures_of
 from counterpose_gateway.methods.shift_benchmark.image_source_summary import is_significant
 from counterpose_gateway.methods.shift_benchmark.report.first_screen import (
     THUMBNAIL,
@@ -91,6 +92,7 @@ def render(
     context = {
         "summary": summary,
         "run": run,
+        "rule": figures_of(summary.config.request.task).rule,
         "headline": headline(summary),
         "shown_shift": shown_shift,
         "pairs": pairs,

@@ -12,6 +12,7 @@ from counterpose_core.contract.groups import Grouping
 from counterpose_core.contract.runs import Item, ItemResult
 from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import Insight, StressTestSummary
+from counterpose_core.contract.tasks import TaskFigures
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from counterpose_gateway.methods.stress_test.report.captions import Segment, mark
 from counterpose_gateway.methods.stress_test.summary.estimates import LanceEstimator
@@ -173,8 +174,8 @@ def _shown(finding: Finding, summary: StressTestSummary, made: Made, album: Albu
         sentence=finding.sentence,
         redraws=_redraws(finding),
         pairs=[_pair(finding, pair, made, album, summary.run_id) for pair in known[:SHOWN_PAIRS]],
-        confidence=_confidence(finding, known, made),
-        certainty=_certainty(finding, summary.insights),
+        confidence=_confidence(finding, known, made, summary.task),
+        certainty=_certainty(finding, summary),
         next_step=next_step(summary, finding),
         rates=rates(summary.models, known, made),
     )
@@ -228,14 +229,18 @@ def _control_changes(finding: Finding, control: Item | None) -> str:
     return f"“{finding.conjunction[asked.shows == 'second'].words}” alone"
 
 
-def _confidence(finding: Finding, pairs: Sequence[FindingPair], made: Made) -> str:
-    """Mean p(true class) before and after the change, and of the controls."""
+def _confidence(finding: Finding, pairs: Sequence[FindingPair], made: Made, figures: TaskFigures) -> str:
+    """Mean score before and after the change, and of the controls."""
     if not pairs:
         return ""
     name, results = finding.classifier, [made[pair.edit][1] for pair in pairs]
     before = percent(fmean(result.original_predictions[name].score for result in results))
     after = percent(fmean(result.predictions[name].score for result in results))
-    said = f"Confidence in “{finding.object_class}” goes from {before} to {after} on average"
+    label = finding.object_class
+    what = f"On “{label}”, {figures.score}"
+    if figures.score_of(label) != figures.score:
+        what = f"Confidence in “{label}”"
+    said = f"{what} goes from {before} to {after} on average"
     controls = [made[key][1].predictions for pair in pairs if (key := pair.control or "") in made]
     known = [predictions[name].score for predictions in controls if name in predictions]
     changed = "With one of the two alone" if finding.conjunction else "Edited to the same meaning"
@@ -243,18 +248,18 @@ def _confidence(finding: Finding, pairs: Sequence[FindingPair], made: Made) -> s
     return said.replace(" %", "\u00a0%")
 
 
-def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
+def _certainty(finding: Finding, summary: StressTestSummary) -> list[str]:
     """The test behind a finding, with its interval, or why there was none."""
     tested = finding.confirmed
     if tested is None:
-        insight = _insight(finding, insights)
+        insight = _insight(finding, summary.insights)
         told = [insight.sentence] if insight is not None else []
         screened = finding.screened
         fall = f"{signed(-screened.loss, 2)} on {counted(screened.n_sources, 'image')}"
         return [
             *told,
-            f"Change of confidence beyond the control of the same image: {fall}. It was chosen because it is "
-            "large, so the true change is probably smaller.",
+            f"Change of {summary.task.score_of(finding.object_class)} beyond the control of the same image: "
+            f"{fall}. It was chosen because it is large, so the true change is probably smaller.",
             *_why(finding),
         ]
     stopped = " The test stopped early: its first pairs showed too little." if tested.stopped else ""
@@ -295,9 +300,7 @@ def _alone(finding: Finding) -> list[str]:
     if not finding.conjunction:
         return []
     said = "; ".join(f"“{each.words}”: {each.wrong} of {each.n} wrong" for each in finding.conjunction)
-    return [
-        f"Alone: {said}. The loss is counted from the image with one of them on which the model is less sure."
-    ]
+    return [f"Alone: {said}. The loss is counted from the image with one of them that has the lower score."]
 
 
 def _p_of(tested: Confirmed) -> str:

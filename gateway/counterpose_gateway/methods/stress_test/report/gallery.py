@@ -196,7 +196,9 @@ def _reaction(classifier: str, change: float, result: ItemResult, label: str) ->
 def _guesses(prediction: Scored, label: str) -> list[Guess]:
     """The best classes; those that round to 0 % tell nothing."""
     shown = [(name, p) for name, p in prediction.shown if p >= _LEAST_SHARE]
-    return [Guess(name, percent(p), name == label) for name, p in shown]
+    # Of several that are as right, the answer itself is known to be.
+    right = {label, prediction.answer} if prediction.right else {label}
+    return [Guess(name, percent(p), name in right) for name, p in shown]
 
 
 def _figures(result: ItemResult) -> list[tuple[str, str, str]]:

@@ -40,7 +40,7 @@ def shown_interventions(
             title=Intervention(removed=found.removed, added=found.added).in_words(),
             found=found,
             by_class=class_plot(found, models),
-            sentences=[*found.sentences, *class_sentences(found, models)],
+            sentences=[*found.sentences, *class_sentences(found, models, summary.task.score)],
             example=pair(by_id[found.example_item], album, summary.run_id)
             if found.example_item in by_id
             else None,
@@ -58,7 +58,7 @@ def first_example(summary: StressTestSummary, shown: Sequence[ShownIntervention]
 
 
 def class_plot(summary: InterventionSummary, models: Sequence[str]) -> Plot:
-    """Change of p(true class) by class, the class that loses most first."""
+    """Change of the score by class, the class that loses most first."""
     groups = {
         name: {model: summary.classes[name][model] for model in models} for name in _order(summary, models)
     }
@@ -70,12 +70,13 @@ def class_plot(summary: InterventionSummary, models: Sequence[str]) -> Plot:
     return plot(shown, fitted_axis(figures, around=0.0), zero=0.0, notes=notes)
 
 
-def class_sentences(summary: InterventionSummary, models: Sequence[str]) -> list[str]:
-    """Describe the plot for readers who cannot see it."""
+def class_sentences(summary: InterventionSummary, models: Sequence[str], score: str) -> list[str]:
+    """Describe the plot for readers who cannot see it; ``score`` is the name of what changes."""
     order = _order(summary, models)
     if not order:
         return []
-    sentences = [f"Of {len(order)} class{'es' if len(order) != 1 else ''}, {_hardest(summary, models)}."]
+    hardest = _hardest(summary, models, score)
+    sentences = [f"Of {len(order)} class{'es' if len(order) != 1 else ''}, {hardest}."]
     if len(order) > SHOWN_CLASSES:
         sentences.append(f"The plot shows the {SHOWN_CLASSES} classes that lose most.")
     return sentences
@@ -91,7 +92,7 @@ def _mean(figures: Sequence[Estimate]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _hardest(summary: InterventionSummary, models: Sequence[str]) -> str:
+def _hardest(summary: InterventionSummary, models: Sequence[str], score: str) -> str:
     measured = [
         (figure.estimate, name, model)
         for name, figures in summary.classes.items()
@@ -101,6 +102,6 @@ def _hardest(summary: InterventionSummary, models: Sequence[str]) -> str:
     change, name, model = min(measured)
     figure = summary.classes[name][model]
     return (
-        f"{name} loses most with {model}: p(true class) changes by {signed(change, 2)} "
+        f"{name} loses most with {model}: {score} changes by {signed(change, 2)} "
         f"({signed_interval(figure)}, n={figure.n}); classes were not tested against each other"
     )

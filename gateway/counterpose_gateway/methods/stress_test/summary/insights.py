@@ -11,6 +11,7 @@ import numpy as np
 
 from counterpose_core.contract.stress_test_figures import Tested
 from counterpose_core.contract.stress_tests import Insight
+from counterpose_core.contract.tasks import TaskFigures
 from counterpose_core.statistics.clusters import cluster_edits
 from counterpose_core.statistics.coded import Ints, in_order
 from counterpose_core.stress_test.insights import (
@@ -34,8 +35,11 @@ MOST_LISTED = 1000
 """Items of a cluster that a summary lists."""
 
 
-def find_insights(seen: Sequence[Evidence], estimator: LanceEstimator) -> list[Insight]:
-    """List every finding, and the strongest hints, each part worst first over all classifiers."""
+def find_insights(seen: Sequence[Evidence], estimator: LanceEstimator, figures: TaskFigures) -> list[Insight]:
+    """List every finding, and the strongest hints, each part worst first over all classifiers.
+
+    ``figures``: what those of the run's task are called.
+    """
     clusters = find_edit_clusters(seen, estimator)
     groups = {
         evidence.classifier: {
@@ -52,7 +56,7 @@ def find_insights(seen: Sequence[Evidence], estimator: LanceEstimator) -> list[I
     insights = [
         insight
         for classifier, found in groups.items()
-        for insight in _of_classifier(classifier, found, hypotheses, estimator)
+        for insight in _of_classifier(classifier, found, hypotheses, estimator, figures)
     ]
     findings = [insight for insight in insights if insight.significant]
     hints = [insight for insight in insights if not insight.significant]
@@ -64,7 +68,11 @@ def _worst_first(insights: Sequence[Insight]) -> list[Insight]:
 
 
 def _of_classifier(
-    classifier: str, groups: Mapping[str, Group], hypotheses: Hypotheses, estimator: LanceEstimator
+    classifier: str,
+    groups: Mapping[str, Group],
+    hypotheses: Hypotheses,
+    estimator: LanceEstimator,
+    figures: TaskFigures,
 ) -> list[Insight]:
     significant = {
         groups[figure].pattern
@@ -74,7 +82,7 @@ def _of_classifier(
     ranked = rank_insights(groups.values(), significant)
     hints = [group for group in ranked if group.pattern not in significant]
     chosen = [*(group for group in ranked if group.pattern in significant), *hints[:MOST_HINTS]]
-    return [_insight(classifier, group, hypotheses, estimator) for group in chosen]
+    return [_insight(classifier, group, hypotheses, estimator, figures) for group in chosen]
 
 
 def _figure(classifier: str, group: Group) -> str:
@@ -92,9 +100,12 @@ def _tested(
     return delta_p, hypotheses.tested(figure, delta_p)
 
 
-def _insight(classifier: str, group: Group, hypotheses: Hypotheses, estimator: LanceEstimator) -> Insight:
+def _insight(
+    classifier: str, group: Group, hypotheses: Hypotheses, estimator: LanceEstimator, figures: TaskFigures
+) -> Insight:
     figure = _figure(classifier, group)
     delta_p, tested = _tested(figure, group, hypotheses, estimator)
+    score = figures.score_of(group.pattern.object_class)
     return Insight(
         **dict(tested),
         classifier=classifier,
@@ -104,7 +115,7 @@ def _insight(classifier: str, group: Group, hypotheses: Hypotheses, estimator: L
         added=group.spoken.added,
         delta_p=delta_p,
         example_item=group.worst.item,
-        sentence=insight_sentence(classifier, group.spoken, delta_p, tested),
+        sentence=insight_sentence(classifier, group.spoken, delta_p, tested, score),
         n_sources=group.effects.n_sources,
         n_images=len(group.effects),
         cluster_size=group.pattern.changes,

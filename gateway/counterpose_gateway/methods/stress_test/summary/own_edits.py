@@ -73,11 +73,11 @@ def _lost(figure: EditTypeSummary) -> float:
 
 
 def _loss(figure: EditTypeSummary, kept: int) -> str:
-    """The loss of accuracy where its interval shows one, or else the loss of certainty."""
+    """The loss of accuracy where its interval shows one, or else that of the score."""
     drop, images = figure.drop, f"on {kept} images"
     if drop.low is not None and drop.low > 0:
         return f"{points(drop.estimate)} points of accuracy {images}"
-    return f"{points(_lost(figure))} points of certainty {images}"
+    return f"{points(_lost(figure))} points of the score {images}"
 
 
 def _high(figure: EditTypeSummary) -> float:

@@ -11,10 +11,10 @@ from counterpose_core.types import Estimate
 MINUS = "−"
 
 
-def insight_sentence(classifier: str, pattern: Pattern, delta_p: Estimate, tested: Tested) -> str:
+def insight_sentence(classifier: str, pattern: Pattern, delta_p: Estimate, tested: Tested, score: str) -> str:
     """Name a change and its effect, and say whether it was shown or is a hint."""
     return (
-        f"{classifier} on “{pattern.object_class}”: when {pattern.in_words()}, p({pattern.object_class}) "
+        f"{classifier} on “{pattern.object_class}”: when {pattern.in_words()}, {score} "
         f"{_change(delta_p, tested)}{_standing(tested)}."
     )
 

@@ -89,7 +89,8 @@ def summarize(
         return [Evidence.of(columns, spec) for spec in config.request.classifiers]
 
     models = summarize_models(seen(), config, estimator)
-    insights = find_insights(seen(), estimator)
+    figures = figures_of(config.request.task, config.labelled)
+    insights = find_insights(seen(), estimator, figures)
     interventions = summarize_interventions(columns, seen(), config, estimator)
     counts = ends_of(_counted(columns, "state"))
     findings, confirmation = _findings(run, columns, config, estimator)
@@ -99,7 +100,7 @@ def summarize(
     verdicts = classifier_verdicts(models, judged, () if proposed else interventions)
     dropped = _counted(columns, "reason", columns.of("state", "filtered"))
     return StressTestSummary(
-        task=figures_of(config.request.task, config.labelled),
+        task=figures,
         run_id=run.id,
         dataset=run.dataset,
         seed=config.request.seed,

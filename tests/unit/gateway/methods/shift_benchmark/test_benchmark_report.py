@@ -12,6 +12,7 @@ from PIL import Image
 
 from counterpose_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from counterpose_core.contract.spending import Spending, Spent
+from counterpose_core.contract.tasks import ClassificationTask
 from counterpose_core.errors import ArtifactMissing
 from counterpose_gateway.methods.shift_benchmark.report.first_screen import SHOWN_SEEDS, grids
 from counterpose_gateway.methods.shift_benchmark.report.plots import (
@@ -49,6 +50,16 @@ def html() -> str:
 
 def gone(ref: str) -> bytes:
     raise ArtifactMissing(f"no artifact is stored as {ref!r}")
+
+
+def test_the_report_says_which_answers_are_right(html: str) -> None:
+    label, other = CLASSES[:2]
+    rule = f"images of {label} may be answered by {other}"
+    assert rule not in text_of(html)
+    summary, task = reported_summary(), ClassificationTask(acceptable={label: [other]})
+    request = summary.config.request.model_copy(update={"task": task})
+    config = summary.config.model_copy(update={"request": request})
+    assert rule in text_of(rendered(summary.model_copy(update={"config": config})))
 
 
 def test_the_report_is_self_contained(html: str) -> None:
