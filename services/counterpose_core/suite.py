@@ -199,7 +199,7 @@ class ScorerSuite(ModelSuite):
     without this setting images are not checked. ``checkpoint`` names the published weights that ``clip``
     contains, so that thresholds published for them apply; ``shift_thresholds`` are the suite's own, by name
     of the shift. A suite may lack each of the three models, which is then "": stress tests do without, and
-    say what was not measured.
+    say what was not measured. ``objectionable`` is measured by CLIP.
     """
 
     clip: str
@@ -211,12 +211,6 @@ class ScorerSuite(ModelSuite):
     objectionable: Cosine | None = None
     shift_thresholds: dict[str, Cosine] = {}
     batch: int = Field(default=32, ge=1)
-
-    @model_validator(mode="after")
-    def _measures_what_it_judges(self) -> ScorerSuite:
-        if not self.clip and self.objectionable is not None:
-            raise ValueError("'objectionable' is measured by CLIP, and the suite has none; leave it out")
-        return self
 
 
 class SegmenterSuite(ModelSuite):

@@ -50,7 +50,7 @@ def absent_measures(config: StressTestConfig) -> list[str]:
     if not config.has_clip:
         lines.append(
             "The suite has no CLIP: no edit was judged by its likeness to its captions and to its source "
-            f"image{_deciding(config)}."
+            f"image, nor checked for objectionable content{_deciding(config)}."
         )
     if not config.has_sentences and config.request.tested_types:
         lines.append(

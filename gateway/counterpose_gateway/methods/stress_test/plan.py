@@ -285,7 +285,7 @@ def resolve(
         versions=VERSIONS,
         dataset_digest=dataset.digest,
         classes=list(dataset.classes),
-        objectionable=suite.scorer.objectionable,
+        objectionable=suite.scorer.objectionable if suite.scorer.clip else None,
         known_images=suite.known_images,
         policy_words=list(policy_words),
         calibrations=calibrations_of(create.rule, suite),
