@@ -113,8 +113,8 @@ def finding(made: Told) -> str:
 
 
 ON_CUTOUTS = (
-    "Photographs without CLIP: the captions, the masks and the changes of words are the user's, and the suite",
-    "has none of the scorer's models. Edits ask for another ground behind the object; one server obeys, one",
+    "Photographs without CLIP: captions, masks and changes of words are the user's, and the suite has none of",
+    "the scorer's models. Edits ask for another ground behind the object; one server obeys, one",
     "moves the object besides, one turns its hues. Registration, SSIM and colour alone decide.",
 )
 
@@ -133,8 +133,9 @@ def _on_cutouts(made: Told) -> Iterator[str]:
         ON_CUTOUTS,
         table(("server", "what it did", "refused", "n"), rows),
         [
-            f"{made['cutouts']} cut-outs before two other grounds. Left out, by server and reason: {left}. On the",
-            f"honest server the classifier's accuracy falls by {kept}. The report says: {told_of(made)}",
+            f"{made['cutouts']} cut-outs before two other grounds. Left out, by server and reason: {left}.",
+            f"On the honest server the classifier's accuracy falls by {kept}.",
+            f"The report says: {told_of(made)}",
         ],
     )
 
