@@ -67,7 +67,7 @@ async def test_summary_report_and_terminal_say_what_is_absent(gateway: FakeGatew
 
 async def test_the_faults_that_decide_are_named(gateway: FakeGateway) -> None:
     summary = await gateway.stress_test({**TESTED, "refused_faults": ["moved", "ignored"]})
-    assert summary.absent[0].endswith("; one was dropped only for moved or ignored.")
+    assert summary.absent[0].endswith("; only these faults dropped one: moved, ignored.")
 
 
 @pytest.mark.parametrize(

@@ -61,5 +61,5 @@ def absent_measures(config: StressTestConfig) -> list[str]:
 
 def _deciding(config: StressTestConfig) -> str:
     if faults := config.request.refused_faults:
-        return f"; one was dropped only for {', '.join(faults[:-1])}{' or ' * (len(faults) > 1)}{faults[-1]}"
+        return f"; only these faults dropped one: {', '.join(faults)}"
     return "" if config.request.rule.asked else ", and nothing else decided which to keep"
