@@ -113,8 +113,8 @@ def finding(made: Told) -> str:
 
 
 ON_CUTOUTS = (
-    "Photographs without CLIP: captions, masks and changes of words are the user's, and the suite has none of",
-    "the scorer's models. Edits ask for another ground behind the object; one server obeys, one",
+    "Photographs without CLIP: captions, masks and changes of words are the user's, and the suite has none",
+    "of the scorer's models. Edits ask for another ground behind the object; one server obeys, one",
     "moves the object besides, one turns its hues. Registration, SSIM and colour alone decide.",
 )
 

@@ -116,7 +116,7 @@ class Grounds:
 
     async def perturb(self, request: PerturbRequest) -> PerturbResponse:
         """Name the other grounds by turns."""
-        edits = [_edits(one.caption, one.perturbation_type, one.seed) for one in request.items]
+        edits = [edits_of(one.caption, one.perturbation_type, one.seed) for one in request.items]
         outcomes = [Outcome[Perturbations](value=Perturbations(edits=each)) for each in edits]
         return PerturbResponse(outcomes=outcomes, model=ModelIdentity(id="script", revision="0" * 64))
 
@@ -125,7 +125,8 @@ class Grounds:
         raise UnknownModel(f"a script has no likelihood of {len(request.texts)} texts")
 
 
-def _edits(caption: str, kind: str, seed: int) -> list[CaptionEdit]:
+def edits_of(caption: str, kind: str, seed: int) -> list[CaptionEdit]:
+    """Return the edits of a caption: each other ground, by turns, or other words of the same meaning."""
     if kind == "placebo":
         texts = [caption.replace("a photo of", "a picture of")]
     else:
