@@ -142,7 +142,6 @@ class Compositor:
 
     arm: str
     cutouts: Mapping[str, Cutout]
-    faults: dict[str, str]
 
     def __call__(self, asked: Asked, _: threading.Event) -> Reply:
         """Answer ``POST /v1/images/edits``."""
@@ -153,21 +152,21 @@ class Compositor:
         if cutout is None:
             return refusal(400, "unknown_image", "The image shows no cut-out of mine.")
         ground = GROUNDS[0] if captions is None else next(name for name in GROUNDS if name in captions[1])
-        fault = "none" if ground == GROUNDS[0] else self._fault(cutout, ground)
-        pixels = cutout.before(ground, **self._amount(fault))
+        pixels = cutout.before(ground, **self._amount(self.fault(image, ground)))
         grain = np.random.default_rng([SEED, seed]).normal(0.0, GRAIN, pixels.shape)
         answer = np.clip(np.rint(pixels + grain), 0, 255).astype(np.uint8)
-        self.faults[cache_key(image=image, ground=ground)] = fault
         return drawing(encode_png(answer))
 
-    def _fault(self, cutout: Cutout, ground: str) -> str:
-        sizes = list(ARMS[self.arm])
-        place = int(cache_key(cutout=cutout.name, ground=ground)[:8], 16) % len(sizes)
-        right, wrong = cutout.before(ground), cutout.before(ground, **self._amount(sizes[place]))
+    def fault(self, image: str, ground: str) -> str:
+        """Return the size of what it does to an image before a ground; `unseen` where nobody would see it."""
+        if ground == GROUNDS[0]:
+            return "none"
+        cutout, sizes = self.cutouts[image], list(ARMS[self.arm])
+        size = sizes[int(cache_key(cutout=cutout.name, ground=ground)[:8], 16) % len(sizes)]
+        right, wrong = cutout.before(ground), cutout.before(ground, **self._amount(size))
         mask: Mask = object_mask(cutout.image)
-        return (
-            "unseen" if self.arm == "recoloured" and difference(right, wrong, mask) < SEEN else sizes[place]
-        )
+        is_seen = self.arm != "recoloured" or difference(right, wrong, mask) >= SEEN
+        return size if is_seen else "unseen"
 
     def _amount(self, fault: str) -> dict[str, float]:
         size = ARMS[self.arm].get(fault, 0.0)
@@ -187,7 +186,7 @@ def suite_without_clip(server: ImagesServer) -> Suite:
 async def ran(arm: str, cutouts: Sequence[Cutout], models: Path, folder: Path) -> tuple[dict[str, Any], str]:
     """Run the stress test on one server; returns its figures and its report."""
     sources = {digest(encode_raw(each.before(GROUNDS[0]))): each for each in cutouts}
-    compositor = Compositor(arm, sources, {})
+    compositor = Compositor(arm, sources)
     store = BlobStore(str(folder / "store"))
     with images_server(compositor, PORT + 20 + list(ARMS).index(arm)) as server:
         suite = suite_without_clip(server)
@@ -210,7 +209,7 @@ async def ran(arm: str, cutouts: Sequence[Cutout], models: Path, folder: Path) -
             )
             report = (await opened.http.get(f"/v1/runs/{run_id}/report")).raise_for_status().text
             items = list(ledger.items.of(run_id, Item))
-    return figures(items, summary, compositor.faults), report
+    return figures(items, summary, compositor), report
 
 
 def _request() -> dict[str, Any]:
@@ -234,7 +233,7 @@ async def _upload(gateway: FakeGateway, cutouts: Sequence[Cutout]) -> None:
         answer.raise_for_status()
 
 
-def figures(items: Sequence[Item], summary: StressTestSummary, faults: Mapping[str, str]) -> dict[str, Any]:
+def figures(items: Sequence[Item], summary: StressTestSummary, server: Compositor) -> dict[str, Any]:
     """Return how many edits were refused by the size of their fault, and what the answers came to."""
     judged: dict[str, list[bool]] = {}
     other: Counter[str] = Counter()
@@ -246,7 +245,7 @@ def figures(items: Sequence[Item], summary: StressTestSummary, faults: Mapping[s
             other[item.reason or item.code or item.state] += 1
             continue
         ground = next(name for name in GROUNDS if name in (item.result.edited_caption or ""))
-        fault = faults[cache_key(image=item.source_image, ground=ground)]
+        fault = server.fault(item.source_image, ground)
         judged.setdefault(fault, []).append(refused)
     model = summary.models[CLASSIFIER]
     return {

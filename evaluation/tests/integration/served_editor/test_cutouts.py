@@ -22,17 +22,18 @@ SOURCE = CUTOUT.before(GROUNDS[0])
 BRICK = CUTOUT.caption.replace(GROUNDS[0], "brick")
 
 
-def answered(arm: str, edited: str | None) -> tuple[np.ndarray, list[str]]:
-    """What a server answers, and the faults that it notes."""
+def answered(arm: str, edited: str | None) -> tuple[np.ndarray, str]:
+    """What a server answers, and the fault that it says it plants."""
     template = TEMPLATES["both-captions"]
     words = {"caption": CUTOUT.caption, "edited": edited, "removed": "grass", "added": "brick"}
     prompt = template.unchanged if edited is None else next(iter(template.texts.values())).format(**words)
-    server = Compositor(arm, {digest(encode_raw(SOURCE)): CUTOUT}, {})
+    name = digest(encode_raw(SOURCE))
+    server = Compositor(arm, {name: CUTOUT})
     fields: dict[str, object] = {"prompt": prompt, "seed": "3"}
     reply = server(Asked("/v1/images/edits", fields, None, image=SOURCE), threading.Event())
     assert reply.status == 200, reply.content
     image = base64.b64decode(json.loads(reply.content)["data"][0]["b64_json"])
-    return decode_image(image).astype(int), list(server.faults.values())
+    return decode_image(image).astype(int), server.fault(name, GROUNDS[0] if edited is None else "brick")
 
 
 def moved(image: np.ndarray) -> float:
@@ -43,26 +44,26 @@ def moved(image: np.ndarray) -> float:
 
 
 def test_an_honest_server_changes_the_ground_alone() -> None:
-    image, faults = answered("as asked", BRICK)
-    assert faults == ["none"]
+    image, fault = answered("as asked", BRICK)
+    assert fault == "none"
     assert np.abs(image - CUTOUT.before("brick")).mean() < 2.0
     assert abs(moved(image)) < 0.005
 
 
 def test_a_control_has_no_fault_whatever_the_server() -> None:
     for arm in ARMS:
-        image, faults = answered(arm, None)
-        assert faults == ["none"]
+        image, fault = answered(arm, None)
+        assert fault == "none"
         assert np.abs(image - SOURCE).mean() < 2.0
 
 
 def test_a_server_that_moves_does_so_by_the_size_that_it_notes() -> None:
-    image, [fault] = answered("moved", BRICK)
+    image, fault = answered("moved", BRICK)
     assert moved(image) == pytest.approx(ARMS["moved"][fault], abs=0.01)
 
 
 def test_a_server_that_recolours_leaves_the_place() -> None:
-    image, [fault] = answered("recoloured", BRICK)
+    image, fault = answered("recoloured", BRICK)
     assert fault in ARMS["recoloured"]
     inside = object_mask(CUTOUT.image)
     assert np.abs(image - SOURCE)[inside].mean() > 20.0
