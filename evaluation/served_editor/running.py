@@ -115,7 +115,7 @@ async def _ran(arm: Arm, asked: Request, folder: Path) -> Done:
         server = stack.enter_context(images_server(oracle, arm.port))
         suite = served_suite(server, mask=arm.is_masked)
         ports: dict[str, Any] = {**_engines(store_url, asked.models)}
-        services = Services(**ports, editor=cast(Any, _editor(suite, server, store, folder)))
+        services = Services(**ports, editor=cast(Any, editor_of(suite, server, store, folder)))
         ledger = Ledger(f"sqlite:///{folder}/ledger.db")
         async with fake_gateway(
             folder, ports=lambda world: services, suite=suite, ledger=ledger, store=store
@@ -130,7 +130,7 @@ async def _ran(arm: Arm, asked: Request, folder: Path) -> Done:
                 seed=asked.seed,
                 **arm.fields,
             )
-            run_id = await _worked_off(gateway, create)
+            run_id = await worked_off(gateway, create.model_dump(mode="json"))
             summary = await gateway.http.get(f"/v1/runs/{run_id}/summary")
             items = list(ledger.items.of(run_id, Item))
     told = StressTestSummary.model_validate_json(summary.raise_for_status().content)
@@ -149,9 +149,10 @@ async def _upload(gateway: FakeGateway, scenes: Sequence[Scene], *, masked: bool
         answer.raise_for_status()
 
 
-async def _worked_off(gateway: FakeGateway, create: StressTestCreate) -> str:
+async def worked_off(gateway: FakeGateway, body: Mapping[str, Any]) -> str:
+    """Create a run, or take up the one of an earlier call, and work it off; returns its id."""
     answer = await gateway.http.post(
-        "/v1/stress-tests", json=create.model_dump(mode="json"), headers={IDEMPOTENCY_HEADER: "served-editor"}
+        "/v1/stress-tests", json=body, headers={IDEMPOTENCY_HEADER: "served-editor"}
     )
     run_id = str(answer.raise_for_status().json()["id"])
     # Engines answer in the worker's own thread: a second group would only wait.
@@ -209,7 +210,8 @@ def _engines(store_url: str, models: Path | None) -> Mapping[str, Bare]:
     }
 
 
-def _editor(suite: Suite, server: ImagesServer, store: BlobStore, folder: Path) -> EditorDeployment:
+def editor_of(suite: Suite, server: ImagesServer, store: BlobStore, folder: Path) -> EditorDeployment:
+    """Return the editor's deployment, whose engine asks the server."""
     # The deployment's own; its engine has the store already.
     settings = ServiceSettings.model_validate({"store_url": str(folder / "store"), "state_dir": folder})
     return EditorDeployment(settings, ImagesApi(server.client(seconds=PATIENCE_S), suite.editor, store))

@@ -198,7 +198,8 @@ class ScorerSuite(ModelSuite):
     A generated image is filtered if its cosine with an objectionable concept reaches ``objectionable``;
     without this setting images are not checked. ``checkpoint`` names the published weights that ``clip``
     contains, so that thresholds published for them apply; ``shift_thresholds`` are the suite's own, by name
-    of the shift.
+    of the shift. A suite may lack each of the three models, which is then "": stress tests do without, and
+    say what was not measured. ``objectionable`` is measured by CLIP.
     """
 
     clip: str

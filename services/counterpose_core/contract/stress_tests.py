@@ -74,7 +74,7 @@ class StressTestConfig(ResponseBody):
     text: TextThresholds
     """Thresholds of the text filters."""
     models: dict[str, str]
-    """Name of each service's model."""
+    """Name of each service's model; empty where the suite has none of that kind."""
     versions: dict[str, str]
     """Versions of the software that planned the run, by package."""
     dataset_digest: str
@@ -115,6 +115,16 @@ class StressTestConfig(ResponseBody):
     """How each judge agreed with people or an oracle, by the suite; without those that are not calibrated."""
     judged_by: dict[str, str] = Field(default={}, exclude_if=lambda models: not models)
     """The model of each judge beside CLIP that is asked, with the host of one by address."""
+
+    @property
+    def has_clip(self) -> bool:
+        """Whether CLIP judges the edits; a run of operations alone has none to judge."""
+        return self.models.get("scorer") != ""
+
+    @property
+    def has_sentences(self) -> bool:
+        """Whether a sentence encoder compares the words of edits with the class."""
+        return self.models.get("sentence") != ""
 
     @property
     def measures_preservation(self) -> bool:
@@ -175,6 +185,8 @@ class StressTestSummary(RunSummary):
     """What the stages after the screen did, or null if the request does not confirm."""
     baseline: list[ClassifierBaseline] = []
     """What each classifier answered to the first images as they are, at the run's creation."""
+    absent: list[str] = Field(default=[], exclude_if=lambda absent: not absent)
+    """What was not measured, as the suite has no model for it, in sentences; absent where nothing lacks."""
     task: TaskFigures = Field(
         default=CLASSIFICATION_FIGURES, exclude_if=lambda of: of == CLASSIFICATION_FIGURES
     )
@@ -261,7 +273,11 @@ class StressTestSummary(RunSummary):
                 "the server made another image for the same seed, as at least one control tells: no seed "
                 "repeats an image of this run; set seeded = false in the suite"
             )
-        return [*unknown, *(str(note) for note in (outside, self.judged_again) if note is not None)]
+        return [
+            *self.absent,
+            *unknown,
+            *(str(note) for note in (outside, self.judged_again) if note is not None),
+        ]
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())

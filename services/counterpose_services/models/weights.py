@@ -194,11 +194,12 @@ def needed_models(suite: Suite) -> Mapping[ServiceName, dict[str, tuple[Find, Pu
             **dict.fromkeys(_named(editor.preview_decoder), (weights_folder, editor.published)),
         }
     if (scorer := suite.scorer_part) is not None:
-        needed["scorer"] = {
-            scorer.clip: (clip_folder, scorer.published),
-            scorer.sentence: (weights_folder, scorer.published),
-            scorer.masked_lm: (weights_folder, scorer.published),
-        }
+        finders = (
+            (scorer.clip, clip_folder),
+            (scorer.sentence, weights_folder),
+            (scorer.masked_lm, weights_folder),
+        )
+        needed["scorer"] = {name: (find, scorer.published) for name, find in finders if name}
     for beside in (suite.segmenter, suite.encoder):
         if beside is not None:
             needed.setdefault("scorer", {})[beside.model] = (weights_folder, beside.published)

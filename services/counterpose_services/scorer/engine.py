@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from counterpose_core.contract.scorer import (
     ScoreResponse,
     TextEncoder,
 )
-from counterpose_core.errors import BadBackendOutput, NumericalFailure
+from counterpose_core.errors import BadBackendOutput, NumericalFailure, UnknownModel
 from counterpose_core.images.clip_metrics import cosine, directional_similarity, unit
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png
 from counterpose_core.images.masks import editable, middle
@@ -49,6 +49,7 @@ from counterpose_services.scorer.sentence_encoder import SentenceEncoder
 Vector = npt.NDArray[np.float64]
 Vectors: TypeAlias = "dict[str, Outcome[Arrays]]"
 _Pass = Callable[[Sequence[str]], PassResult]
+_Model = TypeVar("_Model")
 _Pair = tuple[PreservationItem, Pixels, Pixels, Mask | None]
 
 
@@ -57,26 +58,37 @@ class ScorerEngine:
 
     def __init__(
         self,
-        clip: ClipEncoder,
-        sentence: SentenceEncoder,
-        masked: MaskedWords,
+        clip: ClipEncoder | None,
+        sentence: SentenceEncoder | None,
+        masked: MaskedWords | None,
         *,
         name: str,
         store: BlobStore,
         batch: int,
     ) -> None:
-        self._masked, self._store, self._batch = masked, store, batch
-        revisions = f"{clip.revision} {sentence.revision} {masked.revision}"
+        self._masked_words, self._store, self._batch = masked, store, batch
+        revisions = " ".join(
+            "none" if model is None else model.revision for model in (clip, sentence, masked)
+        )
         self.identity = ModelIdentity(id=name, revision=digest(revisions.encode()))
-        self._images: _Pass = clip.image_pass(store, batch)
-        self._texts: dict[TextEncoder, _Pass] = {
-            "clip": clip.text_pass(store, batch),
-            "sentence": sentence.text_pass(store, batch),
-        }
+        self._image_pass: _Pass | None = None if clip is None else clip.image_pass(store, batch)
+        self._texts: dict[TextEncoder, _Pass] = {}
+        if clip is not None:
+            self._texts["clip"] = clip.text_pass(store, batch)
+        if sentence is not None:
+            self._texts["sentence"] = sentence.text_pass(store, batch)
+
+    @property
+    def _images(self) -> _Pass:
+        return _there(self._image_pass, "CLIP")
+
+    @property
+    def _masked(self) -> MaskedWords:
+        return _there(self._masked_words, "masked language model")
 
     @classmethod
     def load(cls, suite: ScorerSuite, root: Path, store: BlobStore, *, device: str = "cpu") -> ScorerEngine:
-        """Load the suite's three models from folders under ``root``.
+        """Load those of the three models that the suite has from folders under ``root``.
 
         Args:
             suite: names the folders.
@@ -88,11 +100,13 @@ class ScorerEngine:
             UnknownModel: one of the folders is missing.
             ModelFormatRefused: weights are not safetensors.
         """
+        clip, sentence, masked = suite.clip, suite.sentence, suite.masked_lm
+        published = suite.published
         return cls(
-            ClipEncoder(clip_folder(root, suite.clip, suite.published), device=device),
-            SentenceEncoder(weights_folder(root, suite.sentence, suite.published), device=device),
-            MaskedWords(weights_folder(root, suite.masked_lm, suite.published), device=device),
-            name=suite.clip,
+            ClipEncoder(clip_folder(root, clip, published), device=device) if clip else None,
+            SentenceEncoder(weights_folder(root, sentence, published), device=device) if sentence else None,
+            MaskedWords(weights_folder(root, masked, published), device=device) if masked else None,
+            name=suite.clip or "preservation",
             store=store,
             batch=suite.batch,
         )
@@ -103,7 +117,7 @@ class ScorerEngine:
         items = request.items
         refs = [ref for item in items for ref in (item.original, item.edited)]
         texts = [text for item in items for text in _texts_of(item)]
-        seen, read = self._images(refs), self._texts["clip"](texts)
+        seen, read = self._images(refs), _there(self._texts.get("clip"), "CLIP")(texts)
         images = dict(zip(refs, seen.outcomes, strict=True))
         words = dict(zip(texts, read.outcomes, strict=True))
         outcomes = settle(
@@ -122,7 +136,8 @@ class ScorerEngine:
 
     def embed_texts(self, request: EmbedTextsRequest) -> EmbedResponse:
         """Embed each text by CLIP's text tower or the sentence encoder."""
-        return self._embedded(self._texts[request.encoder], request.texts)
+        encoder = _there(self._texts.get(request.encoder), f"text encoder {request.encoder!r}")
+        return self._embedded(encoder, request.texts)
 
     def fill_mask(self, request: FillMaskRequest) -> FillMaskResponse:
         """Replace one word of each text by words from a masked language model (LANCE-R)."""
@@ -175,6 +190,12 @@ class ScorerEngine:
         )
         cost = Cost(clip_passes=found.computed, seconds=time.monotonic() - started)
         return EmbedResponse(outcomes=outcomes, model=self.identity, cost=cost)
+
+
+def _there(model: _Model | None, name: str) -> _Model:
+    if model is None:
+        raise UnknownModel(f"the suite has no {name}")
+    return model
 
 
 def _texts_of(item: ScoreItem) -> list[str]:

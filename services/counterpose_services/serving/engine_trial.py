@@ -154,10 +154,13 @@ def _edit(engine: Editor, suite: Suite, store: BlobStore) -> None:
 def _score(engine: Scorer, suite: Suite, store: BlobStore) -> None:
     image = _image(store, suite.editor.resolution)
     item = scorer.ScoreItem(original=image, edited=image, caption=CAPTION, edited_caption=EDITED)
-    engine.score(scorer.ScoreRequest(items=[item])).outcomes[0].unwrap()
-    engine.embed_texts(scorer.EmbedTextsRequest(texts=[CAPTION], encoder="sentence")).outcomes[0].unwrap()
-    masked = scorer.FillMaskItem(text=CAPTION, position=WORD, seed=0)
-    engine.fill_mask(scorer.FillMaskRequest(items=[masked])).outcomes[0].unwrap()
+    if suite.scorer.clip:
+        engine.score(scorer.ScoreRequest(items=[item])).outcomes[0].unwrap()
+    if suite.scorer.sentence:
+        engine.embed_texts(scorer.EmbedTextsRequest(texts=[CAPTION], encoder="sentence")).outcomes[0].unwrap()
+    if suite.scorer.masked_lm:
+        masked = scorer.FillMaskItem(text=CAPTION, position=WORD, seed=0)
+        engine.fill_mask(scorer.FillMaskRequest(items=[masked])).outcomes[0].unwrap()
 
 
 def _classify(engine: Classifiers, suite: Suite, store: BlobStore) -> None:

@@ -26,6 +26,7 @@ from counterpose_core.suite import Suite
 from counterpose_core.tasks import task_of
 from counterpose_core.text.near_names import did_you_mean
 from counterpose_core.text.plain_text import check_words
+from counterpose_gateway.methods.stress_test.absent import require_models
 from counterpose_gateway.methods.stress_test.baseline import measure_baseline
 from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.notes import (
@@ -269,6 +270,7 @@ def resolve(
     # Recorded, so that a follow-up of this run takes the same preset, and its region, under any suite.
     create = create.model_copy(update={"preset": preset, "region": create.region or own_region})
     _require_measurable(create)
+    require_models(create, suite.editor.presets[preset], suite)
     _require_edits(preset, suite.editor.presets[preset], create)
     redraw = suite.editor.redraw_preset
     return StressTestConfig(
@@ -283,7 +285,7 @@ def resolve(
         versions=VERSIONS,
         dataset_digest=dataset.digest,
         classes=list(dataset.classes),
-        objectionable=suite.scorer.objectionable,
+        objectionable=suite.scorer.objectionable if suite.scorer.clip else None,
         known_images=suite.known_images,
         policy_words=list(policy_words),
         calibrations=calibrations_of(create.rule, suite),

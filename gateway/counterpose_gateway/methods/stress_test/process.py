@@ -84,7 +84,7 @@ async def _work_through(attempt: OpenItems, config: StressTestConfig) -> None:
     drafts = [*control, *keep(await make_counterfactuals(calls, subject, edits))]
     drafts = keep(await drop_objectionable(calls, drafts, config.objectionable))
     drafts = keep(await keep_judged(calls, subject, drafts))
-    drafts = await record_features(calls, source, drafts)
+    drafts = await record_features(calls, subject, drafts)
     drafts = keep(await keep_preserved(calls, subject, drafts))
     for draft in keep(await predict(calls, subject, drafts, spare=attempt.is_last)):
         await attempt.done(draft.item, draft.result)

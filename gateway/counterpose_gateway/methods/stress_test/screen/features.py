@@ -21,6 +21,7 @@ from counterpose_core.errors import BudgetSpent, CounterposeError, LeaseLost
 from counterpose_core.images.clip_metrics import unit
 from counterpose_gateway.methods.stress_test.regions import is_confirming
 from counterpose_gateway.methods.stress_test.screen.edits import Draft
+from counterpose_gateway.methods.stress_test.screen.subject import Subject
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls, repeated, together
 
@@ -33,14 +34,14 @@ V = TypeVar("V")
 _logger = logging.getLogger(__name__)
 
 
-async def record_features(calls: Calls, source: LeasedItem, drafts: Sequence[Draft]) -> list[Draft]:
+async def record_features(calls: Calls, subject: Subject, drafts: Sequence[Draft]) -> list[Draft]:
     """Return the drafts with everything that could be measured; each image, word and caption once.
 
     Drafts of a confirmation stay as they are: no figure of the summary needs their features.
     """
     if all(is_confirming(draft.item) for draft in drafts):
         return list(drafts)
-    scorer, results = calls.services.scorer, [draft.result for draft in drafts]
+    scorer, results, source = calls.services.scorer, [draft.result for draft in drafts], subject.source
 
     async def see(images: list[str]) -> list[Outcome[Embedding]]:
         return await calls.ask("scorer", scorer.embed_images, EmbedImagesRequest(images=images), model=CLIP)
@@ -54,7 +55,9 @@ async def record_features(calls: Calls, source: LeasedItem, drafts: Sequence[Dra
 
     refs = [source.source_image, *(result.image for result in results)]
     phrases = [phrase for result in results for phrase in (_text(result.removed), _text(result.added))]
-    seen, known = await together([_measured(see, refs, _vector), _measured(read, phrases, _vector)])
+    seen, known = dict[str, FeatureVector](), dict[str, FeatureVector]()
+    if subject.config.has_clip:
+        seen, known = await together([_measured(see, refs, _vector), _measured(read, phrases, _vector)])
     weighed = await _measured(weigh, map(_caption, results), lambda likelihood: likelihood)
     return [Draft(draft.item, _recorded(draft, source, seen, known, weighed)) for draft in drafts]
 

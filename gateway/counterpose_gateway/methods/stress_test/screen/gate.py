@@ -33,13 +33,23 @@ CRITERIA: Mapping[ItemKind, tuple[GateReason, ...]] = MappingProxyType(
 
 
 def judge(sweep: Sweep, config: StressTestConfig) -> Choice:
-    """Choose among the variants of an edit, all of which have scores; ``index`` counts them in order."""
+    """Choose among the variants of an edit, all of which have scores; ``index`` counts them in order.
+
+    Without CLIP there is one variant, and nothing to judge it by.
+    """
+    if not config.has_clip:
+        return Choice(0, None)
     scored = [(variant.strength, variant.scores) for variant in sweep.variants if variant.scores is not None]
     return choose(scored, config.gate, config.request.selection, CRITERIA[sweep.kept.item.kind])
 
 
 async def score(calls: Calls, subject: Subject, sweeps: Sequence[Sweep], drops: Drops) -> list[Sweep]:
-    """Score all variants that have no scores yet; edits that fail at it are dropped."""
+    """Score all variants that have no scores yet; edits that fail at it are dropped.
+
+    Without CLIP they stay without.
+    """
+    if not subject.config.has_clip:
+        return list(sweeps)
     # An edit is never split: the choice needs all of its scores at once.
     step = _MOST_SCORES // max((len(_unscored(sweep)) for sweep in sweeps), default=1)
     chunks = [sweeps[start : start + step] for start in range(0, len(sweeps), step)]

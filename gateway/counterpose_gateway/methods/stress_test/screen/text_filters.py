@@ -47,7 +47,8 @@ async def keep_edits(
     kept, drops, taken = list[KeptEdit](), Drops(), set[str]()
     embedded: Embedded = {}
     with drops.on_error([item for item in items if item.kind == "edit"]):
-        embedded = await _embed(calls, subject.label, drawn)
+        if subject.config.has_sentences:
+            embedded = await _embed(calls, subject.label, drawn)
     # In the order of the plan: an earlier slot keeps its edit when a later one is retried.
     for slot, proposals in drawn.items():
         own = slot.among(items)
@@ -125,7 +126,7 @@ def _judge(slot: Slot, proposal: Proposal, subject: Subject, embedded: Embedded)
     refused = config.request.refused_words
     if subjective_word(proposal.added, proposal.removed, proposal.edited_caption, refused) is not None:
         return TextVerdict("subjective")
-    if slot.edit_type is None:
+    if slot.edit_type is None or not config.has_sentences:
         return TextVerdict(None)
     return text_filter(
         label=_vector(label, embedded),

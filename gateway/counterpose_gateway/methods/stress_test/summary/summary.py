@@ -25,8 +25,10 @@ from counterpose_core.contract.stress_tests import (
 )
 from counterpose_core.contract.suite_fit import MEASURES, SuiteFitSummary
 from counterpose_core.statistics.coded import Flags, Ints, in_order
+from counterpose_core.stress_test.filters import GATE_REASONS
 from counterpose_core.tasks import figures_of
 from counterpose_core.types import ItemKind
+from counterpose_gateway.methods.stress_test.absent import absent_measures
 from counterpose_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from counterpose_gateway.methods.stress_test.columns.columns import total
 from counterpose_gateway.methods.stress_test.screen.judges import JUDGED_AS
@@ -101,6 +103,7 @@ def summarize(
     dropped = _counted(columns, "reason", columns.of("state", "filtered"))
     return StressTestSummary(
         task=figures,
+        absent=absent_measures(config),
         run_id=run.id,
         dataset=run.dataset,
         seed=config.request.seed,
@@ -207,7 +210,9 @@ def _suite_fit(
 def _unused_filters(config: StressTestConfig) -> list[str]:
     """The filters that the run did not apply; they have no yield."""
     request = config.request
-    applied = {
+    applied: dict[str, object] = {
+        **dict.fromkeys(GATE_REASONS, config.has_clip),
+        "edit-too-similar": config.has_sentences,
         OBJECTIONABLE: config.objectionable is not None,
         **dict.fromkeys(JUDGED_AS, request.rule.asked),
         PRESERVATION: request.refused_faults,
