@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from counterpose._editor_page import page_of
 from counterpose._files import write_text
@@ -18,6 +18,8 @@ from counterpose._paired_chance import agree, holm, mean_difference, sign_flip_p
 from counterpose_core.contract.preservation import Fault
 from counterpose_core.contract.regions import OF_MASKS, RegionOfEdits
 from counterpose_core.contract.runs import Item, Run
+from counterpose_core.contract.services import ServiceList
+from counterpose_core.contract.spending import Spending, added
 from counterpose_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.types import BlobRef, Cost, Estimate, ItemKind
@@ -113,7 +115,7 @@ class EditorComparison(BaseModel, frozen=True):
     ``request``: what all runs were asked. ``differences``: of two presets that keep to different regions they
     leave out faults of edits, which a region tells by other rules, and more of them. ``unpaired``: edits that
     not every run ended, so that no difference has them. ``images``: what the page shows, as PNG in base64, by
-    digest.
+    digest. ``spending``: what all runs together asked servers of others for; None if nothing.
     """
 
     dataset: str
@@ -124,6 +126,7 @@ class EditorComparison(BaseModel, frozen=True):
     unpaired: int
     worst: list[ShownPair]
     images: dict[BlobRef, str] = {}
+    spending: Spending | None = Field(default=None, exclude_if=lambda spending: spending is None)
 
     def to_html(self) -> str:
         """Return the report as one HTML file, without script and without anything to load."""
@@ -147,7 +150,8 @@ class EditorComparison(BaseModel, frozen=True):
             f", {each.left_out} left out"
             for each in self.differences
         ]
-        return "\n".join([*lines, "", *told])
+        spent = [] if self.spending is None else ["", "All runs together:", *self.spending.lines]
+        return "\n".join([*lines, "", *told, *spent])
 
 
 def distinct_presets(presets: Sequence[str], offered: Collection[str] = ()) -> list[str]:
@@ -164,9 +168,21 @@ def distinct_presets(presets: Sequence[str], offered: Collection[str] = ()) -> l
     return list(presets)
 
 
-def comparison_key(request: StressTestCreate, images: str) -> str:
-    """Return the idempotency key of a run, which an equal comparison of the same ``images`` takes up."""
-    asked = f"{request.model_dump_json()} {images}"
+def weights_of(services: ServiceList) -> str:
+    """Return what tells the weights of the services apart that say which they have, classifiers excepted."""
+    return "".join(
+        f" {each.service} {each.model.id} {each.model.revision}"
+        for each in services
+        if each.model is not None and each.service != "classifiers"
+    )
+
+
+def comparison_key(request: StressTestCreate, inputs: str) -> str:
+    """Return the idempotency key of a run, which an equal comparison of the same ``inputs`` takes up.
+
+    ``inputs``: the digest of its images, and `weights_of` the services.
+    """
+    asked = f"{request.model_dump_json()} {inputs}"
     return f"compare-editors:{hashlib.sha256(asked.encode()).hexdigest()}"
 
 
@@ -202,6 +218,7 @@ def compared(runs: Sequence[RunOfPreset], seed: int) -> EditorComparison:
         ],
         unpaired=len({key[:3] for _, edits in named for key in edits}) - len(ended),
         worst=_worst({one.preset: edits for one, edits in named}, ended),
+        spending=added(one.summary.spending for one in runs),
     )
 
 

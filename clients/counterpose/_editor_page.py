@@ -69,6 +69,7 @@ def page_of(comparison: EditorComparison) -> str:
         "<h2>Each editor</h2>",
         _table(_EDITORS, map(_editor, comparison.editors)),
         _note(_OF_EDITORS),
+        *_spent(comparison),
         "<h2>Differences on the same edits</h2>",
         _table(_DIFFERENCES, _differences(comparison)),
         _note(_OF_DIFFERENCES.format(seed=comparison.seed, unpaired=comparison.unpaired)),
@@ -85,6 +86,11 @@ def page_of(comparison: EditorComparison) -> str:
     )
     body = "\n".join(parts)
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+
+
+def _spent(comparison: EditorComparison) -> Iterator[str]:
+    if comparison.spending is not None:
+        yield f"<p>{escape('; '.join(['All runs together', *comparison.spending.lines]))}.</p>"
 
 
 def _note(text: str) -> str:

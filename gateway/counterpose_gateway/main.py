@@ -124,7 +124,7 @@ async def _serving(settings: GatewaySettings) -> None:
     tracing = tracing_to(settings.otlp_endpoint, "counterpose-gateway")
     async with (
         # Its callers repeat a call themselves: they shall hear soon that nothing listens.
-        calling_services(settings, tracing, absent_seconds=0.0) as caller,
+        calling_services(settings, tracing, absent_seconds=0.0, accounted=Accounted(None, suite)) as caller,
         reaching_clusters(settings) as clusters,
     ):
         app = create_app(

@@ -16,6 +16,7 @@ import httpx
 from fastapi import FastAPI
 
 from counterpose_core.blobs import BlobStore
+from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.contract.services import CircuitState, ServiceState
 from counterpose_core.contract.stress_tests import StressTestSummary
 from counterpose_core.suite import Suite
@@ -48,12 +49,21 @@ class FakeHealth:
 
     def __init__(self) -> None:
         self.down: set[str] = set()
+        self.revisions: dict[str, str] = {}
+        """Of the weights of each service that says which it has."""
 
     async def services(self) -> list[ServiceState]:
         """Return the state of each service."""
         circuits = self.circuits()
         return [
-            ServiceState(service=name, ready=name not in self.down, circuit=circuits[name])
+            ServiceState(
+                service=name,
+                ready=name not in self.down,
+                circuit=circuits[name],
+                model=ModelIdentity(id=name, revision=self.revisions[name])
+                if name in self.revisions
+                else None,
+            )
             for name in SERVICE_NAMES
         ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from counterpose_core.contract.preservation import Preservation, PreservationIte
 from counterpose_core.images.codecs import Pixels, decode_image, encode_png, encode_raw
 from counterpose_core.preservation.record import recorded
 from counterpose_core.suite import Suite
-from counterpose_gateway.services.accounts import Accounted, Accounts
+from counterpose_gateway.services.accounts import Accounted
+from counterpose_gateway.services.calls import Accounts
 from counterpose_gateway.services.clients import services_of
 from counterpose_gateway.services.ports import Services
 from counterpose_services.editor.deployment import EditorDeployment
@@ -26,7 +28,7 @@ from fakes.ports import FakeEditor, FakeScorer, fake_services
 from fakes.service_apps import ServiceApps
 from fakes.service_http import caller_over
 from fakes.suite_servers import images_suite
-from fakes.world import CAPTION, FakeWorld, Shown
+from fakes.world import CAPTION, CLASSES, FakeWorld, Shown
 
 
 class ServedEditor(FakeEditor):
@@ -46,6 +48,16 @@ class ServedEditor(FakeEditor):
                 self.world.shown[made.image] = Shown(label, item.edited_caption, made.strength)
         return response
 
+    async def generate(self, request: editor.GenerateRequest) -> editor.GenerateResponse:
+        """Drawn by the server."""
+        self.calls["generate"] += 1
+        response = await self._deployment.generate(request)
+        for item, outcome in zip(request.items, response.outcomes, strict=True):
+            label = next((name for name in CLASSES if name in item.prompt), "")
+            if outcome.value is not None:
+                self.world.shown[outcome.value.image] = Shown(label, item.prompt)
+        return response
+
 
 class MeasuringScorer(FakeScorer):
     """Measures the pixels, as the scorer's engine does."""
@@ -62,7 +74,7 @@ class MeasuringScorer(FakeScorer):
         return found.model_copy(update={"map": shown})
 
 
-def accounted(services: Services, accounts: Accounts, suite: Suite) -> Services:
+def accounted(services: Services, accounts: Accounts | None, suite: Suite) -> Services:
     """The services behind their real HTTP applications, called by who keeps the account."""
     apps = ServiceApps(services, ServiceSettings.model_validate({"secret": "a-secret-of-some-length"}))
     return services_of(caller_over(apps.handle_async_request, accounted=Accounted(accounts, suite)))
@@ -70,12 +82,12 @@ def accounted(services: Services, accounts: Accounts, suite: Suite) -> Services:
 
 @asynccontextmanager
 async def images_gateway(
-    folder: Path, answer: Answering = obey
+    folder: Path, answer: Answering = obey, *, draws: bool = False
 ) -> AsyncIterator[tuple[FakeGateway, ImagesServer]]:
-    """A gateway over such an editor and scorer, and the server."""
+    """A gateway over such an editor and scorer, and the server; ``draws``: it draws from text, too."""
     store = BlobStore(str(folder / "store"))
     with images_server(answer) as server:
-        whole = images_suite(server.url)
+        whole = images_suite(server.url, draws=draws)
         settings = ServiceSettings.model_validate({"store_url": str(folder / "store"), "state_dir": folder})
         deployment = EditorDeployment(settings, ImagesApi(server.client(), whole.editor, store))
 
@@ -86,6 +98,8 @@ async def images_gateway(
         async with fake_gateway(
             folder, store=store, suite=whole, ports=partial(ports, deployment=deployment)
         ) as gateway:
+            planning = accounted(gateway.services, None, whole)
+            gateway.app.state.context = replace(gateway.app.state.context, services=planning)
             yield gateway, server
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast
 from sqlalchemy.exc import OperationalError
 
 from counterpose_core.errors import BackendUnavailable
-from counterpose_gateway.services.accounts import Accounts
+from counterpose_gateway.services.calls import Accounts
 from simulation.faults import Faults, Point
 
 P = ParamSpec("P")

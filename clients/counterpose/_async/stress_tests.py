@@ -20,6 +20,7 @@ from counterpose._editor_comparison import (
     comparison_key,
     distinct_presets,
     refs_of,
+    weights_of,
 )
 from counterpose._exports import ExportLayout
 from counterpose._files import save_page
@@ -253,8 +254,9 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
     ) -> EditorComparison:
         """Compare presets of the suite's editor on the same images and edits: a stress test for each.
 
-        The requests of all are checked first. A call with the arguments and images of an earlier one takes up
-        its runs, and resumes those that failed or were cancelled; another seed begins anew.
+        The requests of all are checked first. A call with the arguments, images and weights of an earlier one
+        takes up its runs, and resumes those that failed or were cancelled; another seed begins anew, and so
+        does a function of the caller's program, whose address is another each time.
 
         Args:
             dataset: the dataset's name.
@@ -272,26 +274,17 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
         """
         # The random baseline has no part in it.
         fixed = {"lance_r_edits_per_image": 0} | settings | {"confirm": False, "preservation": "all"}
-        offered = (await AsyncServices(self._sender).list()).presets
+        services = await AsyncServices(self._sender).list()
         requests = {
             preset: self._request(dataset, classifiers, seed, fixed | {"preset": preset})
-            for preset in distinct_presets(presets, offered)
+            for preset in distinct_presets(presets, services.presets)
         }
         for preset in requests:
             # No model looks at images: those outside the suite stop the run early.
             free = {"preset": preset, "seed": seed, "outside_suite": "continue"}
             await self.estimate(dataset=dataset, **(fixed | free))
-        images_of = (await AsyncDatasets(self._sender).get(dataset)).digest
-        earlier = (await self._sender.send(listed(self._handle._calls.kind, None, limit=1))).runs
-        handles = {}
-        for preset, request in requests.items():
-            handle = handles[preset] = await self._create(request, comparison_key(request, images_of))
-            # Both times are the gateway's.
-            is_new = not earlier or handle.run.created_at > earlier[0].created_at
-            if (tell := started if is_new else taken_up) is not None:
-                tell(handle)
-            if handle.run.state in ("failed", "cancelled"):
-                await handle.resume()
+        inputs = (await AsyncDatasets(self._sender).get(dataset)).digest + weights_of(services)
+        handles = await self._begin_all(requests, inputs, started, taken_up)
         ended = []
         for preset, handle in handles.items():
             await handle.wait(progress=progress)
@@ -301,6 +294,28 @@ class AsyncStressTests(AsyncRunResource[AsyncStressTest]):
         comparison = compared(ended, seed)
         images = {ref: b64encode(await handle.image(ref)).decode() for ref in refs_of(comparison)}
         return comparison.model_copy(update={"images": images})
+
+    async def _begin_all(
+        self,
+        requests: Mapping[str, StressTestCreate],
+        inputs: str,
+        started: Callable[[AsyncStressTest], None] | None,
+        taken_up: Callable[[AsyncStressTest], None] | None,
+    ) -> dict[str, AsyncStressTest]:
+        """Create the run of each preset, or take up that of an equal comparison of the same ``inputs``."""
+        earlier = (await self._sender.send(listed(self._handle._calls.kind, None, limit=1))).runs
+        handles = {}
+        for preset, request in requests.items():
+            handle = handles[preset] = await self._create(request, comparison_key(request, inputs))
+            # Both times are the gateway's.
+            is_new = not earlier or handle.run.created_at > earlier[0].created_at
+            if (tell := started if is_new else taken_up) is not None:
+                tell(handle)
+            if handle.run.state == "cancelling":
+                await handle.wait(check=False)
+            if handle.run.state in ("failed", "cancelled"):
+                await handle.resume()
+        return handles
 
     async def estimate(
         self, *, dataset: str, classifiers: Sequence[AnyClassifier] = (), **settings: Any

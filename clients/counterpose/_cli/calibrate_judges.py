@@ -32,14 +32,18 @@ def calibrate_judges(
     What is printed belongs in the suite's file: reports of later runs tell it beside each judge's verdicts.
     """
     with connected(url) as client:
-        given = _read(labels)
+        labels_by_item = _read(labels)
         found = client.runs.get(run, kind="stress-test")
         assert isinstance(found, StressTest)
-        told = found.calibrate_judges(given, against=against)
-        counts = {name: each.model_dump() for name, each in told.items()}
-        print_result(json.dumps(counts) if as_json else "\n\n".join(map(_toml, told, told.values())))
-        print_note(f"{len(given)} labels; add this to the suite's file")
-        for name in sorted(name for name, each in told.items() if name != "clip" and each.model is None):
+        calibrations = found.calibrate_judges(labels_by_item, against=against)
+        counts = {name: each.model_dump() for name, each in calibrations.items()}
+        print_result(
+            json.dumps(counts) if as_json else "\n\n".join(map(_toml, calibrations, calibrations.values()))
+        )
+        print_note(f"{len(labels_by_item)} labels; add this to the suite's file")
+        for name in sorted(
+            name for name, each in calibrations.items() if name != "clip" and each.model is None
+        ):
             print_note(f"the run recorded no model of {name}: a suite believes this of any")
 
 

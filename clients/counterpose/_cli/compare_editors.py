@@ -73,16 +73,18 @@ def compare_editors(
     check_writable(report)
     presets = distinct_presets(preset)
     settings = {**fields, "outside_suite": "continue" if anyway else "stop"}
-    StressTestCreate.model_validate({"dataset": UNRESOLVED, "classifiers": classifier, **settings})
+    request = StressTestCreate.model_validate({"dataset": UNRESOLVED, "classifiers": classifier, **settings})
     require_images(dataset)
     require_suite(suite, client.address)
     specs = reachable(client, classifier, detach=False)
+    if request.spending is not None and (budget := request.spending.of_runs(len(presets))):
+        print_note(f"a budget of {budget}")
     comparison = client.stress_tests.compare_editors(
         dataset=dataset_name(client, dataset),
         classifiers=specs,
         presets=presets,
-        started=_tell,
-        taken_up=_tell_again,
+        started=_note_start,
+        taken_up=_note_resumption,
         progress=not as_json,
         **settings,
     )
@@ -91,15 +93,15 @@ def compare_editors(
         write_report(report, comparison.to_html())
 
 
-def _tell(run: StressTest) -> None:
+def _note_start(run: StressTest) -> None:
     preset = run.run.resolved_config["request"]["preset"]
     print_note(f"run {run.id} of {preset}; watch: {run.page}")
 
 
-def _tell_again(run: StressTest) -> None:
-    left, preset = run.run, run.run.resolved_config["request"]["preset"]
-    resumed = " and is resumed" if left.state in ("failed", "cancelled") else ""
+def _note_resumption(handle: StressTest) -> None:
+    run, preset = handle.run, handle.run.resolved_config["request"]["preset"]
+    resumed = " and is resumed" if run.state in ("failed", "cancelling", "cancelled") else ""
     print_note(
-        f"run {run.id} of {preset} is taken up: the same command began it at {left.created_at:%Y-%m-%d %H:%M}"
-        f" UTC; it is {left.state}{resumed}; watch: {run.page}"
+        f"run {run.id} of {preset} is taken up: the same command began it at {run.created_at:%Y-%m-%d %H:%M}"
+        f" UTC; it is {run.state}{resumed}; watch: {handle.page}"
     )

@@ -165,8 +165,8 @@ def prompts_text(summary: ShiftBenchmarkSummary) -> str:
         (row.model, row.image_source, row.prompt, row.accuracy, row.drop, row.beside_token)
         for row in summary.prompts
     ]
-    told = [*map(str, summary.unanswered), f"cost: {summary.cost}", *summary.spending_lines, *summary.notes]
-    return "\n".join([*unless_empty(header, rows), "", *told])
+    notes = [*map(str, summary.unanswered), f"cost: {summary.cost}", *summary.spending_lines, *summary.notes]
+    return "\n".join([*unless_empty(header, rows), "", *notes])
 
 
 def _shift_cells(shift: ShiftSummary) -> tuple[Cell, ...]:

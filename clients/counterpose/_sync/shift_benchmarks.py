@@ -186,8 +186,7 @@ class ShiftBenchmarks(RunResource[ShiftBenchmark]):
                 **({} if task is None else {"task": task}),
                 "class_shifts": {name: list(words) for name, words in (class_shifts or {}).items()},
                 "image_sources": list(image_sources),
-                "scraped": dict(scraped or {}),
-                "photographs": dict(photographs or {}),
+                "scraped": dict(scraped or {}), "photographs": dict(photographs or {}),
             },
         )  # fmt: skip
         return self._create(body, idempotency_key)

@@ -17,6 +17,7 @@ from counterpose._editor_comparison import (
     comparison_key,
     distinct_presets,
     refs_of,
+    weights_of,
 )
 from counterpose._exports import ExportLayout
 from counterpose._files import save_page
@@ -254,8 +255,9 @@ class StressTests(RunResource[StressTest]):
     ) -> EditorComparison:
         """Compare presets of the suite's editor on the same images and edits: a stress test for each.
 
-        The requests of all are checked first. A call with the arguments and images of an earlier one takes up
-        its runs, and resumes those that failed or were cancelled; another seed begins anew.
+        The requests of all are checked first. A call with the arguments, images and weights of an earlier one
+        takes up its runs, and resumes those that failed or were cancelled; another seed begins anew, and so
+        does a function of the caller's program, whose address is another each time.
 
         Args:
             dataset: the dataset's name.
@@ -273,26 +275,17 @@ class StressTests(RunResource[StressTest]):
         """
         # The random baseline has no part in it.
         fixed = {"lance_r_edits_per_image": 0} | settings | {"confirm": False, "preservation": "all"}
-        offered = (Services(self._sender).list()).presets
+        services = Services(self._sender).list()
         requests = {
             preset: self._request(dataset, classifiers, seed, fixed | {"preset": preset})
-            for preset in distinct_presets(presets, offered)
+            for preset in distinct_presets(presets, services.presets)
         }
         for preset in requests:
             # No model looks at images: those outside the suite stop the run early.
             free = {"preset": preset, "seed": seed, "outside_suite": "continue"}
             self.estimate(dataset=dataset, **(fixed | free))
-        images_of = (Datasets(self._sender).get(dataset)).digest
-        earlier = (self._sender.send(listed(self._handle._calls.kind, None, limit=1))).runs
-        handles = {}
-        for preset, request in requests.items():
-            handle = handles[preset] = self._create(request, comparison_key(request, images_of))
-            # Both times are the gateway's.
-            is_new = not earlier or handle.run.created_at > earlier[0].created_at
-            if (tell := started if is_new else taken_up) is not None:
-                tell(handle)
-            if handle.run.state in ("failed", "cancelled"):
-                handle.resume()
+        inputs = (Datasets(self._sender).get(dataset)).digest + weights_of(services)
+        handles = self._begin_all(requests, inputs, started, taken_up)
         ended = []
         for preset, handle in handles.items():
             handle.wait(progress=progress)
@@ -302,6 +295,28 @@ class StressTests(RunResource[StressTest]):
         comparison = compared(ended, seed)
         images = {ref: b64encode(handle.image(ref)).decode() for ref in refs_of(comparison)}
         return comparison.model_copy(update={"images": images})
+
+    def _begin_all(
+        self,
+        requests: Mapping[str, StressTestCreate],
+        inputs: str,
+        started: Callable[[StressTest], None] | None,
+        taken_up: Callable[[StressTest], None] | None,
+    ) -> dict[str, StressTest]:
+        """Create the run of each preset, or take up that of an equal comparison of the same ``inputs``."""
+        earlier = (self._sender.send(listed(self._handle._calls.kind, None, limit=1))).runs
+        handles = {}
+        for preset, request in requests.items():
+            handle = handles[preset] = self._create(request, comparison_key(request, inputs))
+            # Both times are the gateway's.
+            is_new = not earlier or handle.run.created_at > earlier[0].created_at
+            if (tell := started if is_new else taken_up) is not None:
+                tell(handle)
+            if handle.run.state == "cancelling":
+                handle.wait(check=False)
+            if handle.run.state in ("failed", "cancelled"):
+                handle.resume()
+        return handles
 
     def estimate(
         self, *, dataset: str, classifiers: Sequence[AnyClassifier] = (), **settings: Any

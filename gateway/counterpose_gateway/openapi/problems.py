@@ -25,7 +25,7 @@ OF_SERVICES = (
     "numerical-failure prompt-too-long rate-limited resource-exhausted unknown-model"
 )
 """What a service refuses is answered as the service said it."""
-OF_PLANNING = f"{OF_SERVICES} dataset-empty dataset-not-ready quota-exceeded unknown-dataset"
+OF_PLANNING = f"{OF_SERVICES} budget-spent dataset-empty dataset-not-ready quota-exceeded unknown-dataset"
 OF_STORE = "artifact-corrupt artifact-missing"
 
 

@@ -12,6 +12,7 @@ from counterpose_core.blobs import digest
 from counterpose_core.contract.spending import (
     LargerLimits,
     Price,
+    SpendingEstimate,
     SpendingLimits,
     Spent,
     dollars,
@@ -22,6 +23,9 @@ from counterpose_core.contract.spending import (
 from counterpose_core.errors import BudgetSpent, InvalidRequest, PriceMissing
 from counterpose_core.served_calls import called_models
 from counterpose_core.suite import Suite
+
+CallsOfAccount = dict[str, tuple[str, Spent]]
+"""The service and cost of each open call, by its id, and of the sum of a service, by its name."""
 
 
 class RoomHeldError(Exception):
@@ -100,24 +104,45 @@ class Allotment(BaseModel, frozen=True):
 
     def refusal(self, spent: Mapping[str, Spent], service: str, more: Spent) -> BudgetSpent | None:
         """Say why a service may not ask for so much more; None if it may."""
+        if (shortage := self._shortage(spent, service, more)) is None:
+            return None
+        return BudgetSpent(f"the run has {self.says} ({shortage[1]}); resume it with a larger one")
+
+    def refusal_of_plan(
+        self, spent: Mapping[str, Spent], service: str, more: Spent, pointer: str | None
+    ) -> BudgetSpent | None:
+        """Say the same before the run is made; ``pointer``: where the request has its budget, if it has."""
+        if (shortage := self._shortage(spent, service, more)) is None:
+            return None
+        limit, asked = shortage
+        return BudgetSpent(
+            f"what the {service} is asked before the run begins does not fit in its budget of {self._limits} "
+            f"({asked}); allow a larger one: --budget-{limit}",
+            pointer=None if pointer is None else f"{pointer}/{limit}",
+        )
+
+    def _shortage(self, spent: Mapping[str, Spent], service: str, more: Spent) -> tuple[str, str] | None:
+        """Return the limit that leaves no room for so much more, and how; None if none does."""
         images = summed(spent.values()).images
         if self.images is not None and more.images and images + more.images > self.images:
-            asked = (
-                f"{images:,} were asked for or are reserved, and the next call asks for up to {more.images:,}"
-            )
-            return BudgetSpent(f"the run has {self.says} ({asked}); resume it with a larger one")
+            next_call = f"the next call asks for up to {more.images:,}"
+            return "images", f"{images:,} were asked for or are reserved, and {next_call}"
         usd, further = usd_of(spent, self.prices), usd_of({service: more}, self.prices)
         if self.usd is not None and usd + further > self.usd:
-            asked = f"{dollars(usd)} are spent or reserved, and the next call costs up to {dollars(further)}"
-            return BudgetSpent(f"the run has {self.says} ({asked}); resume it with a larger one")
+            next_call = f"the next call costs up to {dollars(further)}"
+            return "usd", f"{dollars(usd)} are spent or reserved, and {next_call}"
         return None
+
+    @property
+    def _limits(self) -> str:
+        limits = [dollars(self.usd)] if self.usd is not None else []
+        limits += [number_of(self.images, "image")] if self.images is not None else []
+        return " and ".join(limits)
 
     @property
     def says(self) -> str:
         """What a run has done that reached its budget."""
-        limits = [dollars(self.usd)] if self.usd is not None else []
-        limits += [number_of(self.images, "image")] if self.images is not None else []
-        return f"stopped at its budget of {' and '.join(limits)}"
+        return f"stopped at its budget of {self._limits}"
 
     def raised(self, larger: LargerLimits | None, run_id: str) -> Allotment:
         """Return the budget with which the run goes on.
@@ -138,6 +163,17 @@ class Allotment(BaseModel, frozen=True):
                 f"run {run_id!r} has {self.says}; resume it with a larger one: --budget-images, --budget-usd"
             )
         return self.model_copy(update={**changes, "stopped": False})
+
+
+def estimated(spent: dict[str, Spent], limits: SpendingLimits | None, suite: Suite) -> SpendingEstimate:
+    """Say what so much costs by the prices of a request."""
+    found = Allotment.of(limits or SpendingLimits(), suite)
+    return SpendingEstimate(
+        services=spent,
+        usd=usd_of(spent, found.prices) if found.prices else None,
+        unpriced=found.unpriced,
+        unused_prices=found.unused,
+    )
 
 
 def _bounds_nothing(field: str, suite: Suite, why: str) -> InvalidRequest:

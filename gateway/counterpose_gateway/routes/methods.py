@@ -43,8 +43,10 @@ from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from counterpose_gateway.methods.stress_test.estimate import estimate
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.proof import finding_history, start_proof
+from counterpose_gateway.records.spending import Allotment
 from counterpose_gateway.routes.context import IN_DIGITS, Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.runs.method import AnyMethod
+from counterpose_gateway.runs.plan_account import PlanAccount
 from counterpose_gateway.runs.submission import require_services, submit
 from counterpose_gateway.summaries.summaries import summary_of
 
@@ -109,7 +111,8 @@ def register_adversarial_dataset(run_id: RunId, body: DatasetRegistration, conte
 async def estimate_bug_hunt(body: BugHuntQuestion, context: Context) -> BugHuntEstimate:
     """Return what such a hunt would take and the smallest rates that it could find, or refuse it as its run.
 
-    Nothing is created; one image of each label is drawn, to see that the generator knows its words.
+    Nothing is created; one image of each label is drawn, to see that the generator knows its words. Where a
+    server of others would be paid for it, none is drawn, and `undrawn` says which.
     """
     require_services(BUG_HUNT, context.suite)
     return await dry_run(body, context)
@@ -204,4 +207,7 @@ async def estimate_stress_test(body: StressTestQuestion, context: Context) -> St
     Each classifier is shown up to 64 of the images, and the suite's models the first eight.
     """
     require_services(STRESS_TEST, context.suite)
-    return await estimate(body, context)
+    # Nobody is asked for more than the run that is asked about might be.
+    limits = None if body.spending is None else Allotment.of(body.spending, context.suite)
+    with PlanAccount(limits).kept():
+        return await estimate(body, context)

@@ -38,6 +38,7 @@ from counterpose_gateway.records.spending import Allotment
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.large_plans import STORED_AT_CREATION, store_plan
 from counterpose_gateway.runs.method import CreateT, Method
+from counterpose_gateway.runs.plan_account import PlanAccount
 from counterpose_gateway.services.functions import with_functions
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ async def submit_planned(
     key: str | None,
     *,
     functions: Mapping[str, str] | None = None,
+    budget_of: SpendsWithin | None = None,
 ) -> Run:
     """Plan a run and store it, a large one in part; a key that made a run before returns that run.
 
@@ -107,8 +109,10 @@ async def submit_planned(
         context: The context for planning.
         key: The idempotency key of the request, if it has one.
         functions: The addresses of the run's functions; default: those of its parent.
+        budget_of: The request whose budget it has, if not its own.
 
     Raises:
+        BudgetSpent: planning would ask servers of others for more than the budget; nothing is created.
         IdempotencyConflict: the key was used with another body.
         PriceMissing: it has a budget in US dollars, and a model that is called has no price.
         RequestError: the method cannot plan it, or its budget bounds nothing.
@@ -118,11 +122,13 @@ async def submit_planned(
     known = None if key is None else await asyncio.to_thread(context.ledger.runs.for_key, key, seal)
     if known is not None:
         return await asyncio.to_thread(context.ledger.runs.get, known)
-    spending = _allotment(request, method.needs, context)
-    made = await plan()
+    spending = allotment(budget_of or request, method.needs, context)
+    account = PlanAccount(spending, pointer=None if budget_of else "/spending")
+    with account.kept():
+        made = await plan()
     if spending is None:
         # A run that continues another has the budget of that one's request, for itself.
-        spending = _allotment(getattr(made.config, "request", None), method.needs, context)
+        spending = allotment(getattr(made.config, "request", None), method.needs, context)
     staged = made.staged and method.next_stage is not None
     create = partial(
         context.ledger.runs.create,
@@ -136,11 +142,13 @@ async def submit_planned(
         functions=functions,
         trace=TRACE.get(),
         spending=spending,
+        calls=account.calls,
     )
     return await asyncio.to_thread(_store, made, method.kind, create, context.ledger)
 
 
-def _allotment(request: object, needs: Container[str], context: RunContext) -> Allotment | None:
+def allotment(request: object, needs: Container[str], context: RunContext) -> Allotment | None:
+    """Return the budget that a request gives its run, if it gives one; raises as `Allotment.required`."""
     limits = request.spending if isinstance(request, SpendsWithin) else None
     if limits is None:
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -13,32 +12,26 @@ from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE
 from counterpose_core.contract.spending import SPENT_HEADER, Spent
 from counterpose_core.served_calls import most_of_call
 from counterpose_core.suite import Suite
-from counterpose_gateway.services.calls import RUN
-
-
-class Accounts(Protocol):
-    """Keeps what runs ask servers of others for; `worker.spending.LedgerAccounts` does, in the ledger.
-
-    call = await accounts.reserve(run, "editor", Spent(calls=1, images=1))
-    await accounts.settle(run, call, Spent(calls=1, images=1))
-    """
-
-    async def reserve(self, run_id: str, service: str, most: Spent) -> str:
-        """Take the most for spent, and return the id of the call; raises BudgetSpent without room."""
-
-    async def settle(self, run_id: str, call: str, spent: Spent) -> None:
-        """Put what the call did cost in its place."""
+from counterpose_gateway.services.calls import PLANNING, RUN, Accounts
 
 
 class Accounted:
-    """Sends requests, and keeps the account of those that a run's work makes to a service of ``suite``."""
+    """Sends requests, and keeps the account of those that a run's work makes to a service of ``suite``.
 
-    def __init__(self, accounts: Accounts, suite: Suite) -> None:
+    ``accounts``: those of runs; None where this process only plans runs, whose accounts are `PLANNING`.
+    """
+
+    def __init__(self, accounts: Accounts | None, suite: Suite) -> None:
         self._accounts, self._suite = accounts, suite
 
     def most_of(self, service: str, body: BaseModel) -> Spent | None:
         """Return the most that a call may cost; None where it costs nothing or belongs to no run."""
-        return None if RUN.get() is None else most_of_call(self._suite, service, body)
+        return None if self._account is None else most_of_call(self._suite, service, body)
+
+    @property
+    def _account(self) -> Accounts | None:
+        """The account of what this task works on, if it works on a run."""
+        return PLANNING.get() or (None if RUN.get() is None else self._accounts)
 
     @asynccontextmanager
     async def call(self, service: str, most: Spent) -> AsyncIterator[list[httpx.Response]]:
@@ -46,16 +39,17 @@ class Accounted:
 
         Without an answer, or where it does not tell, the most stays spent: nobody knows better.
         """
-        run_id = RUN.get() or ""
-        call, answers = await self._accounts.reserve(run_id, service, most), list[httpx.Response]()
+        run_id, account = RUN.get() or "", self._account
+        assert account is not None  # as `most_of` saw
+        call, answers = await account.reserve(run_id, service, most), list[httpx.Response]()
         try:
             yield answers
         except (httpx.ConnectError, httpx.ConnectTimeout):
             # It never reached the service.
-            await self._accounts.settle(run_id, call, Spent())
+            await account.settle(run_id, call, Spent())
             raise
         if answers and (spent := _told(answers[0])) is not None:
-            await self._accounts.settle(run_id, call, spent)
+            await account.settle(run_id, call, spent)
 
 
 _AT_THE_DOOR = frozenset({401, 429})

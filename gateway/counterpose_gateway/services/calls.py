@@ -26,10 +26,11 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from counterpose_core.contract.runs import RequestCounts
 from counterpose_core.contract.services import CircuitState
+from counterpose_core.contract.spending import Spent
 from counterpose_core.errors import CounterposeError
 
 FAILURES_TO_OPEN = 5
@@ -218,6 +219,26 @@ REMAINING: ContextVar[float | None] = ContextVar("remaining", default=None)
 """Seconds for which the run that this task works on will go on; None if nobody knows."""
 RUN: ContextVar[str | None] = ContextVar("run", default=None)
 """The id of the run that this task works on."""
+
+
+class Accounts(Protocol):
+    """Keeps what runs ask servers of others for; `worker.spending.LedgerAccounts` does, in the ledger.
+
+    call = await accounts.reserve(run, "editor", Spent(calls=1, images=1))
+    await accounts.settle(run, call, Spent(calls=1, images=1))
+    """
+
+    async def reserve(self, run_id: str, service: str, most: Spent) -> str:
+        """Take the most for spent, and return the id of the call; raises BudgetSpent without room."""
+
+    async def settle(self, run_id: str, call: str, spent: Spent) -> None:
+        """Put what the call did cost in its place."""
+
+
+PLANNING: ContextVar[Accounts | None] = ContextVar("planning", default=None)
+"""The account of the run that this task plans."""
+
+
 LOOK_SECONDS = 5.0
 """How often the counts of a run are read."""
 WINDOW_SECONDS = 120.0

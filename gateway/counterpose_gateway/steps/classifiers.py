@@ -47,17 +47,39 @@ async def check_classifiers(
         ClassMapMismatch: its class map lacks one of ``classes``, it answers with another number of classes,
             or ``label_map`` names a class that is none of them.
     """
+    known = await _known(specs, classes, services, label_map)
+    for index, spec in enumerate(specs):
+        if _is_tried(spec, classes, known, label_map):
+            with placed(index):
+                await _probe(spec, classes, example, services, label_map)
+    return {spec: known[spec] for spec in specs if spec in known}
+
+
+async def untried_classifiers(
+    specs: Sequence[str], classes: Sequence[str], services: Services, *, label_map: LabelMap
+) -> list[str]:
+    """Check as `check_classifiers` does without an example, and return those that it would try on one."""
+    known = await _known(specs, classes, services, label_map)
+    return [spec for spec in specs if _is_tried(spec, classes, known, label_map)]
+
+
+async def _known(
+    specs: Sequence[str], classes: Sequence[str], services: Services, label_map: LabelMap
+) -> dict[str, ClassifierDescription]:
     _require_mapped(label_map, classes)
     listed = (await services.classifiers.list_classifiers()).classifiers
     # A user's folder may have the name of one of the suite's classifiers, so compare specs.
     known = {classifier.spec: classifier for classifier in listed}
     for index, spec in enumerate(specs):
         await require_known(spec, index, known, services)
-        # A known class map needs no call; any other model has to predict an example.
-        if label_map or not _covers(known.get(spec), classes):
-            with placed(index):
-                await _probe(spec, classes, example, services, label_map)
-    return {spec: known[spec] for spec in specs if spec in known}
+    return known
+
+
+def _is_tried(
+    spec: str, classes: Sequence[str], known: Mapping[str, ClassifierDescription], label_map: LabelMap
+) -> bool:
+    # A known class map needs no call; any other model has to predict an example.
+    return bool(label_map) or not _covers(known.get(spec), classes)
 
 
 async def require_known(spec: str, index: int, known: Iterable[str], services: Services) -> None:

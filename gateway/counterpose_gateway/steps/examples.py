@@ -1,8 +1,9 @@
-"""One image of each label, drawn before a run exists, to see whether the generator knows its words."""
+"""Images drawn before a run exists, to see whether the generator knows the words of its prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from counterpose_core.contract.editor import GenerateItem, GenerationPreset
 from counterpose_core.errors import InvalidRequest, RequestError
@@ -14,34 +15,49 @@ from counterpose_gateway.steps.generation import images_per_call
 from counterpose_gateway.steps.safety import allowed
 
 
-async def draw_examples(
-    prompts: Mapping[str, str],
-    pointers: Mapping[str, str],
-    generation: GenerationPreset,
-    seed: int,
-    context: RunContext,
-) -> dict[str, BlobRef]:
-    """Draw one image of each label's prompt, with the seed of its first sample.
+@dataclass(frozen=True)
+class Example:
+    """An image to draw: ``words`` must be known to the generator, ``pointer`` is where they are asked for."""
+
+    words: str
+    pointer: str
+    asked: GenerateItem
+
+
+def examples_of(prompts: Mapping[str, str], pointers: Mapping[str, str], seed: int) -> list[Example]:
+    """Return one image of each label's prompt, with the seed of its first sample.
 
     ``pointers``: where the request names each label.
+    """
+    return [
+        Example(label, pointers[label], GenerateItem(prompt=prompt, seed=image_seed(seed, label, 0)))
+        for label, prompt in prompts.items()
+    ]
+
+
+async def draw_examples(
+    examples: Sequence[Example], generation: GenerationPreset, context: RunContext
+) -> dict[str, BlobRef]:
+    """Draw the images, and return the one of each of their words.
 
     Raises:
-        InvalidRequest: the generator does not know a label's words.
+        InvalidRequest: the generator does not know an example's words.
+        BackendError: the editor is down.
     """
-    examples: dict[str, BlobRef] = {}
-    listed, size = list(prompts), images_per_call(generation)
-    for start in range(0, len(listed), size):
-        labels = listed[start : start + size]
-        asked = [GenerateItem(prompt=prompts[label], seed=image_seed(seed, label, 0)) for label in labels]
-        response = await context.services.editor.generate(generation.request(asked))
-        for label, outcome in zip(labels, response.outcomes, strict=True):
+    drawn: dict[str, BlobRef] = {}
+    size = images_per_call(generation)
+    for start in range(0, len(examples), size):
+        batch = examples[start : start + size]
+        response = await context.services.editor.generate(generation.request([each.asked for each in batch]))
+        for example, outcome in zip(batch, response.outcomes, strict=True):
             try:
-                drawn = allowed(outcome).image
+                image = allowed(outcome).image
             except RequestError as error:
                 raise InvalidRequest(
-                    f"the generator of suite {context.suite.name!r} cannot draw {label!r}: {error.detail}",
-                    pointer=pointers[label],
+                    f"the generator of suite {context.suite.name!r} cannot draw {example.words!r}: "
+                    f"{error.detail}",
+                    pointer=example.pointer,
                 ) from error
-            await check_image(drawn, context.store)
-            examples[label] = drawn
-    return examples
+            await check_image(image, context.store)
+            drawn[example.words] = image
+    return drawn

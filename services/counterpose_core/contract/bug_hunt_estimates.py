@@ -6,6 +6,7 @@ from pydantic import Field
 
 from counterpose_core.contract.base import DISTINCT, ResponseBody
 from counterpose_core.contract.bug_hunts import BugHuntCreate, HuntShares
+from counterpose_core.contract.spending import SpendingEstimate, number_of
 from counterpose_core.types import ClassifierSpec
 
 
@@ -15,6 +16,22 @@ class BugHuntQuestion(BugHuntCreate):
     classifiers: list[ClassifierSpec] = Field(default=[], max_length=128, json_schema_extra=DISTINCT)
     """The classifiers to test, which are looked up as for the hunt; without any, only its budget is looked
     at, for one."""
+
+
+class UndrawnImages(ResponseBody):
+    """Images that an estimate did not draw, to see whether they can be drawn: a hunt draws them first."""
+
+    prompts: list[str]
+    """The prompt of each."""
+    why: str
+    """Why they were not drawn, and what therefore was not looked at."""
+    spending: SpendingEstimate
+    """What they take at most."""
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it in sentences."""
+        return [f"not drawn: {number_of(len(self.prompts), 'image')}, {self.why}", *self.spending.lines]
 
 
 class BugHuntEstimate(ResponseBody):
@@ -50,6 +67,8 @@ class BugHuntEstimate(ResponseBody):
     null if they prove none."""
     reason: str | None
     """Why nothing can be found or proven, or null if something can."""
+    undrawn: UndrawnImages | None = Field(default=None, exclude_if=lambda undrawn: undrawn is None)
+    """What was not drawn, or null if all was or nothing needs to be."""
 
     def __str__(self) -> str:
         took = "minutes unknown: no earlier hunt to go by"
@@ -63,6 +82,8 @@ class BugHuntEstimate(ResponseBody):
             lines.append(f"in its minutes about {self.images_in_time} images")
         if self.shares is not None and self.shares.mixture:
             lines.append(f"of these, {self.shares.mixture} images of each label measure the mixture's rate")
+        if self.undrawn is not None:
+            lines += self.undrawn.lines
         if self.reason is not None:
             return "\n".join([*lines, f"Nothing can be found: {self.reason}."])
         if self.findable is not None:

@@ -87,6 +87,16 @@ class SpendingLimits(ClientBody):
     prices: dict[str, Price] = Field(default={}, max_length=64)
     """Price of each model, by the server's name of it, or by that and the server's host: `model at host`."""
 
+    def of_runs(self, runs: int) -> str:
+        """Say what so many runs may take together, each of which has these limits; empty without any."""
+        each = [dollars(self.usd)] if self.usd is not None else []
+        each += [number_of(self.images, "image")] if self.images is not None else []
+        both = [dollars(runs * self.usd)] if self.usd is not None else []
+        both += [number_of(runs * self.images, "image")] if self.images is not None else []
+        if not each:
+            return ""
+        return f"{' and '.join(each)} for each of {runs} runs: at most {' and '.join(both)} together"
+
 
 class SpendsWithin(ClientBody):
     """The request of a run whose services may ask servers of others."""
@@ -167,6 +177,26 @@ class SpendingEstimate(ResponseBody):
 def summed(spent: Iterable[Spent]) -> Spent:
     """Return all of it together."""
     return sum(spent, Spent())
+
+
+def added(accounts: Iterable[Spending | None]) -> Spending | None:
+    """Return the account of several runs together, of those that have one; None if none has.
+
+    Money is known where every one of them knows it.
+    """
+    some = [each for each in accounts if each is not None]
+    if not some:
+        return None
+    prices = [each.usd for each in some if each.usd is not None]
+    names = sorted({name for each in some for name in each.services})
+    return Spending(
+        services={name: summed(each.services.get(name, Spent()) for each in some) for name in names},
+        unanswered=summed(each.unanswered for each in some),
+        usd=sum(prices) if len(prices) == len(some) else None,
+        unpriced=sorted({name for each in some for name in each.unpriced}),
+        unused_prices=sorted({name for each in some for name in each.unused_prices}),
+        stopped="; ".join(each.stopped for each in some if each.stopped) or None,
+    )
 
 
 def usd_of(spent: Mapping[str, Spent], prices: Mapping[str, Price]) -> float:

@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
 from PIL import Image
 
 from counterpose_core.blobs import BlobStore, cache_key, digest
-from counterpose_core.contract.base import ModelIdentity
+from counterpose_core.contract.base import ModelIdentity, Outcome
 from counterpose_core.contract.editor import (
     GENERATED_KIND,
     EditedImage,
@@ -53,6 +53,8 @@ KEPT_KIND = "images-api"
 _SEED_DIGITS = 7
 """Hexadecimal, of 28 bits: some servers take no larger seed than 31 bits hold."""
 
+ItemT = TypeVar("ItemT")
+ValueT = TypeVar("ValueT")
 Judge = Callable[[Sequence[Pixels]], list[ImageSafety]]
 
 
@@ -156,13 +158,7 @@ class ImagesApi(EditBackend):
             ]
             return EditedImage(variants=variants, cost=Cost(seconds=made.seconds))
 
-        outcomes = settle(
-            request.items,
-            prepare=partial(self._edit_task, preset),
-            run=partial(self._made, cancelled),
-            finish=finish,
-            batch=len(request.items),
-        )
+        outcomes = self._settled(request.items, partial(self._edit_task, preset), finish, cancelled)
         return EditResponse(outcomes=outcomes, model=self.identity, cost=_since(started))
 
     def generate(self, request: GenerateRequest, *, cancelled: Cancelled) -> GenerateResponse:
@@ -188,14 +184,20 @@ class ImagesApi(EditBackend):
             cost = Cost(seconds=made.seconds)
             return GeneratedImage(image=ref, cost=cost, safety=self._judged(image), served=served)
 
-        outcomes = settle(
-            request.items,
-            prepare=partial(self._drawing_task, preset),
-            run=partial(self._made, cancelled),
-            finish=finish,
-            batch=len(request.items),
-        )
+        outcomes = self._settled(request.items, partial(self._drawing_task, preset), finish, cancelled)
         return GenerateResponse(outcomes=outcomes, model=self.identity, cost=_since(started))
+
+    def _settled(
+        self,
+        items: Sequence[ItemT],
+        prepare: Callable[[ItemT], _Task],
+        finish: Callable[[_Task, _Made], ValueT],
+        cancelled: Cancelled,
+    ) -> list[Outcome[ValueT]]:
+        """Carry out the task of each item, all in one batch."""
+        return settle(
+            items, prepare=prepare, run=partial(self._made, cancelled), finish=finish, batch=len(items)
+        )
 
     def _edit_task(self, preset: ImagesApiPreset, item: EditItem) -> _Task:
         pixels, template = decode_image(self._store.get(item.image)), TEMPLATES[preset.template]

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from counterpose import AsyncClient, Client
 from counterpose._cli.exit_code import ExitCode
 from counterpose._editor_comparison import EditorComparison
 from counterpose_core.contract.preservation import Preservation, PreservationItem
+from counterpose_core.contract.spending import Spent
+from counterpose_gateway.ledger.tables import schema
 from fakes.command import run
 from fakes.served_gateway import ServedGateway, served_gateway
 
@@ -134,6 +137,7 @@ def test_regions_and_groups_are_those_that_the_runs_recorded(served: ServedGatew
         (["--preset", "quick", "--preset", "quick"], "at least two presets"),
         (["--preset", "quick", "--preset", "no-such"], "no-such"),
         (["--preset", "quick", "--preset", "lance-region"], "images have no mask"),
+        (["--preset", "quick", "--preset", "direct", "--budget-images", "5"], "at most 10 images together"),
         (["--preset", "quick", "--preset", "direct", "--report", "no/such/folder.html"], "cannot write"),
     ],
 )
@@ -193,3 +197,75 @@ def test_changed_images_or_another_seed_begin_anew(served: ServedGateway) -> Non
             found = client.stress_tests.compare_editors(dataset="grows", seed=seed, **asked)
             made += [row.run for row in found.editors]
     assert len(set(made)) == 6
+
+
+def test_changed_weights_begin_anew_but_not_those_of_classifiers(served: ServedGateway) -> None:
+    asked: dict[str, Any] = {
+        "classifiers": ["steady"],
+        "presets": ["quick", "preview"],
+        "limit": 2,
+        "seed": 21,
+    }
+    revisions, made = served.gateway.health.revisions, list[str]()
+    try:
+        with served.working(), Client(served.address) as client:
+            for service, revision in (("editor", "1"), ("classifiers", "2"), ("editor", "2")):
+                revisions[service] = revision
+                found = client.stress_tests.compare_editors(dataset="demo", **asked)
+                made.append(found.editors[0].run)
+    finally:
+        revisions.clear()
+    assert made[0] == made[1] != made[2]
+
+
+def test_a_run_that_is_being_cancelled_is_awaited_and_resumed(served: ServedGateway) -> None:
+    asked: dict[str, Any] = {"dataset": "demo", "classifiers": ["steady"], "presets": ["quick", "preview"],
+                             "limit": 4, "seed": 22}  # fmt: skip
+    ledger = served.gateway.ledger
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with Client(served.address) as client:
+        with pytest.raises(KeyboardInterrupt):
+            client.stress_tests.compare_editors(**asked, started=interrupt)
+        [first, *_] = ledger.runs.page(limit=1).runs
+        with ledger._session.writing() as connection:
+            mine = schema.runs.c.id == first.id
+            connection.execute(update(schema.runs).where(mine).values(state="cancelling"))
+        seen: list[str] = []
+
+        def end(handle: Any) -> None:
+            # As the process that cancels it does a moment later.
+            seen.append(handle.run.state)
+            if handle.id == first.id:
+                ledger.runs.go_on()
+
+        with served.working():
+            found = client.stress_tests.compare_editors(**asked, taken_up=end)
+    assert seen == ["cancelling"]
+    assert found.editors[0].run == first.id
+    assert ledger.runs.get(first.id).state == "completed"
+
+
+def test_spending_of_all_runs_is_told_together(served: ServedGateway) -> None:
+    ledger, counts = served.gateway.ledger, iter(range(3, 5))
+
+    def spend(handle: Any) -> None:
+        number = next(counts)
+        ledger.spending.reserve(handle.id, "a" * 32, "editor", Spent(calls=number, images=number))
+        ledger.spending.settle(handle.id, "a" * 32, Spent(calls=number, images=number))
+
+    with served.working(), Client(served.address) as client:
+        found = client.stress_tests.compare_editors(
+            dataset="demo",
+            classifiers=["steady"],
+            presets=["quick", "preview"],
+            limit=2,
+            seed=23,
+            started=spend,
+        )
+    assert found.spending is not None
+    assert found.spending.services == {"editor": Spent(calls=7, images=7)}
+    assert "All runs together:\nservers of others: 7 calls, 7 images" in str(found)
+    assert "<p>All runs together; servers of others: 7 calls, 7 images" in found.to_html()

@@ -22,7 +22,7 @@ from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.records.items import Plan
 from counterpose_gateway.records.spending import Lease
 from counterpose_gateway.runs.submission import submit_planned
-from counterpose_gateway.services.accounts import Accounts
+from counterpose_gateway.services.calls import Accounts
 from counterpose_gateway.worker.spending import LedgerAccounts
 from fakes.contexts import run_context
 from fakes.gateway import FakeGateway, fake_gateway
@@ -342,15 +342,6 @@ async def drawing(tmp_path: Path) -> AsyncIterator[FakeGateway]:
     """A gateway of a suite whose editor draws from text at an address."""
     async with fake_gateway(tmp_path, suite=images_suite("https://images.example/v1", draws=True)) as gateway:
         yield gateway
-
-
-async def test_an_estimate_of_a_hunt_draws_nothing_on_a_server(drawing: FakeGateway) -> None:
-    refused = await drawing.http.post("/v1/bug-hunts/estimate", json=HUNT)
-    assert refused.status_code == 422, refused.text
-    assert "asks a server" in refused.json()["detail"]
-    assert refused.json()["errors"][0]["pointer"] == "/classifiers"
-    alone = await drawing.http.post("/v1/bug-hunts/estimate", json=HUNT | {"classifiers": []})
-    assert alone.status_code == 200, alone.text
 
 
 async def test_an_adversarial_dataset_has_a_budget_and_needs_its_prices(drawing: FakeGateway) -> None:

@@ -96,10 +96,10 @@ def noise_of_kinds() -> dict[str, int]:
 
 def follow_up() -> int:
     """The seed of the run that measures descriptions of a hunt's."""
-    parent = Named(state="completed", resolved_config=hunt_config().model_dump(mode="json"))
-    ledger = Named(runs=Named(get=lambda *_: parent, children=lambda _: [1, 2]))
+    parent = Named(id="run", state="completed", resolved_config=hunt_config().model_dump(mode="json"))
+    ledger = Named(runs=Named(children=lambda _: [1, 2]))
     create = DescriptionsCreate(descriptions=["a fly in fog"])
-    return asyncio.run(measurement._request("run", create, Named(ledger=ledger))).seed
+    return asyncio.run(measurement._request(parent, create, Named(ledger=ledger))).seed
 
 
 def preview() -> list[int]:
@@ -119,20 +119,17 @@ def edits_of_captions() -> list[int]:
 
 def mixed() -> list[int]:
     create = Named(labels=["sled"], seed=SEED, mixture=Named(components=[Named(prompt="a <class> in fog")]))
-    return asked_of(lambda: mixture.check_mixture(create, ["sled"], CONFIG.generation, CONTEXT))
+    return [each.asked.seed for each in mixture.examples_of_mixture(create, ["sled"])]
 
 
 def held_out() -> list[int]:
     own = Named(label="sled", prompt="a sled in fog")
-    return asked_of(lambda: measuring.check_drawable([own], CONFIG.generation, SEED, CONTEXT))
+    return [each.asked.seed for each in measuring.examples_of_own([own], SEED)]
 
 
 def first_images() -> list[int]:
     prompts = {"sled": OFF, "boat": "a photo of a boat"}
-    generation = Named(request=list, batch=None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(examples, "images_per_call", lambda _: 8)
-        return asked_of(lambda: examples.draw_examples(prompts, {}, generation, SEED, CONTEXT))
+    return [each.asked.seed for each in examples.examples_of(prompts, dict.fromkeys(prompts, ""), SEED)]
 
 
 def of_shift() -> list[int]:

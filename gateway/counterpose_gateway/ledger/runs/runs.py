@@ -18,10 +18,11 @@ from counterpose_core.types import RunKind, RunState
 from counterpose_gateway.ledger.database import cursors
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs import changes, transitions
+from counterpose_gateway.ledger.runs.spending import add_calls
 from counterpose_gateway.ledger.tables import rows, schema
 from counterpose_gateway.records.items import LargeRun, PlannedItem
 from counterpose_gateway.records.pace import never
-from counterpose_gateway.records.spending import Allotment
+from counterpose_gateway.records.spending import Allotment, CallsOfAccount
 from counterpose_gateway.records.tenants import DEFAULT_TENANT
 
 CREATOR_SECONDS = 30.0
@@ -57,6 +58,7 @@ class Runs:
         plan_sources: Mapping[str, int] | None = None,
         trace: str | None = None,
         spending: Allotment | None = None,
+        calls: CallsOfAccount | None = None,
     ) -> Run:
         """Make the run and these items durable together and return it.
 
@@ -75,6 +77,7 @@ class Runs:
                 it holds the lease of fence 1 for `CREATOR_SECONDS` to store them. None if these are all.
             trace: the ``traceparent`` that the spans of its items belong to, if any.
             spending: how much it may ask servers of others for, if it says so.
+            calls: what planning has asked them for.
 
         Raises:
             NotFound: the run ``parent`` does not exist.
@@ -93,12 +96,15 @@ class Runs:
         # Made before the transaction: the lock is held for the writing alone.
         planned = transitions.new_items(run_id, items)
         try:
-            return transitions.write_run(self._session, row, planned, functions, spending)
+            return transitions.write_run(self._session, row, planned, functions, spending, calls)
         except IntegrityError:
             # Two calls with one key raced; the unique column accepted one of them, whose run is the answer.
             known = None if idempotency_key is None else self.for_key(idempotency_key, fingerprint)
             if known is None:
                 raise
+            with self._session.writing() as connection:
+                rows.locked_counters(connection, known)
+                add_calls(connection, known, calls or {})
             return self.get(known)
 
     def _more_to_plan(self, plan_sources: Mapping[str, int]) -> dict[str, Any]:

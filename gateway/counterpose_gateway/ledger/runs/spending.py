@@ -19,7 +19,7 @@ from counterpose_core.errors import BudgetSpent
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs.limits import limits_of, write_limits
 from counterpose_gateway.ledger.tables import rows, schema
-from counterpose_gateway.records.spending import Allotment, Lease, RoomHeldError
+from counterpose_gateway.records.spending import Allotment, CallsOfAccount, Lease, RoomHeldError
 
 _rows = schema.spending.c
 _items = schema.items.c
@@ -96,12 +96,7 @@ class SpendingRows:
             service = connection.execute(delete(schema.spending).where(own).returning(_rows.service)).scalar()
             if service is None or spent == Spent():
                 return
-            more = {name: _rows[name] + number for name, number in spent}
-            summing = (
-                update(schema.spending).where(_rows.run_id == run_id, _rows.call == service).values(more)
-            )
-            if not connection.execute(summing).rowcount:
-                _add(connection, run_id, service, service, spent)
+            add_calls(connection, run_id, {service: (service, spent)})
 
     def of(self, run_id: str) -> Spending | None:
         """Return what a run has asked for; None if it has asked no server of others, and has no limit."""
@@ -122,6 +117,15 @@ class SpendingRows:
             unused_prices=limits.unused,
             stopped=f"{limits.says}; {left}" if limits.stopped else None,
         )
+
+
+def add_calls(connection: Connection, run_id: str, calls: CallsOfAccount) -> None:
+    """Add an account to that of a locked run."""
+    for call, (service, spent) in calls.items():
+        more = {name: _rows[name] + number for name, number in spent}
+        summing = update(schema.spending).where(_rows.run_id == run_id, _rows.call == call).values(more)
+        if not connection.execute(summing).rowcount:
+            _add(connection, run_id, call, service, spent)
 
 
 def _add(connection: Connection, run_id: str, call: str, service: str, spent: Spent) -> None:

@@ -22,11 +22,12 @@ from counterpose_gateway.ledger.blobs import note_uses, refs_in
 from counterpose_gateway.ledger.database.session import Session
 from counterpose_gateway.ledger.runs import turns
 from counterpose_gateway.ledger.runs.limits import write_limits
+from counterpose_gateway.ledger.runs.spending import add_calls
 from counterpose_gateway.ledger.tables import rows, schema, totals
 from counterpose_gateway.ledger.tables.columns import storable
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.records.measurements import Attempt
-from counterpose_gateway.records.spending import Allotment
+from counterpose_gateway.records.spending import Allotment, CallsOfAccount
 
 _NEW_EVENT = insert(schema.events)
 
@@ -224,6 +225,7 @@ def write_run(
     planned: NewItems,
     functions: Mapping[str, str] | None,
     spending: Allotment | None = None,
+    calls: CallsOfAccount | None = None,
 ) -> Run:
     """Write a run with its first items, its event and the totals, all or nothing."""
     with session.writing() as connection:
@@ -235,6 +237,7 @@ def write_run(
         insert_items(connection, planned)
         if spending is not None:
             write_limits(connection, run.id, spending)
+        add_calls(connection, run.id, calls or {})
         counts = {name: row[name] for name in ("total", *rows.COUNTED)}
         record(connection, run.id, row["state"], counts, "created")
         if row["ended_at"] is not None:

@@ -43,7 +43,7 @@ from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.stages import StagePlan
 from counterpose_gateway.runs.submission import named_dataset, require_quota
 from counterpose_gateway.steps.classifiers import check_classifiers, common_classes, shown_classes
-from counterpose_gateway.steps.examples import draw_examples
+from counterpose_gateway.steps.examples import draw_examples, examples_of
 from counterpose_gateway.steps.label_images import check_mistakes, label_templates, shared_config
 from counterpose_gateway.steps.parents import notes_on_parents
 
@@ -77,7 +77,8 @@ async def plan(create: AdversarialDatasetCreate, context: RunContext) -> Plan:
     # Real images of a label need no example, and of a thousand labels none could be drawn at once.
     examples = {source.label: source.image for source in reversed(found.sources)}
     if not examples:
-        examples = await draw_examples(baselines, found.pointers, shared["generation"], create.seed, context)
+        drawn = examples_of(baselines, found.pointers, create.seed)
+        examples = await draw_examples(drawn, shared["generation"], context)
     example = examples[labels[0]]
     await check_classifiers(create.classifiers, classes, example, context.services, label_map=mapped)
     config = AdversarialDatasetConfig(

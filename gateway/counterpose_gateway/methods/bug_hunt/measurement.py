@@ -40,30 +40,38 @@ async def start_measurement(
     """
     bare, functions = without_functions(create, context)
 
+    hunt = await asyncio.to_thread(context.ledger.runs.get, run_id, "bug-hunt")
+
     async def planned() -> Plan:
-        request = await _request(run_id, bare, context)
+        request = await _request(hunt, bare, context)
         served = functions or dict(await asyncio.to_thread(context.ledger.runs.functions, run_id))
         calling = replace(context, services=with_functions(context.services, served))
         return replace(await plan(request, calling), parent=run_id)
 
     asked = _Asked(run_id=run_id, create=bare)
-    return await submit_planned(BUG_HUNT, asked, planned, context, key, functions=functions or None)
+    return await submit_planned(
+        BUG_HUNT,
+        asked,
+        planned,
+        context,
+        key,
+        functions=functions or None,
+        budget_of=BugHuntConfig.model_validate(hunt.resolved_config).request,
+    )
 
 
-async def _request(run_id: str, create: DescriptionsCreate, context: RunContext) -> BugHuntCreate:
+async def _request(parent: Run, create: DescriptionsCreate, context: RunContext) -> BugHuntCreate:
     """Return the request of a child run: that of the hunt, with these descriptions instead of a search.
 
     Its seed follows from the hunt's and the number of its children, so that its images are fresh.
 
     Raises:
-        NotFound: there is no such hunt.
         RunNotEnded: the hunt is still going on.
     """
-    parent = await asyncio.to_thread(context.ledger.runs.get, run_id, "bug-hunt")
     if parent.state not in FINAL_RUN_STATES:
-        raise RunNotEnded(f"run {run_id!r} is {parent.state}; wait for its end, or cancel it")
+        raise RunNotEnded(f"run {parent.id!r} is {parent.state}; wait for its end, or cancel it")
     asked = BugHuntConfig.model_validate(parent.resolved_config).request
-    children: list[Run] = await asyncio.to_thread(context.ledger.runs.children, run_id)
+    children: list[Run] = await asyncio.to_thread(context.ledger.runs.children, parent.id)
     seed = derive_seed(asked.seed, "descriptions", len(children)) if create.seed is None else create.seed
     images = create.images or asked.held_out
     named = {named_label(text, asked.labels) for text in create.descriptions}

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from counterpose_core.bug_hunt.descriptions import named_label, other_classes
 from counterpose_core.bug_hunt.parts import beside
 from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction, HuntShares
-from counterpose_core.contract.editor import GenerateItem, GenerationPreset
-from counterpose_core.errors import InvalidRequest, PromptTooLong, RequestError
+from counterpose_core.contract.editor import GenerateItem
+from counterpose_core.errors import InvalidRequest, PromptTooLong
 from counterpose_core.text.class_prompts import LONGEST_PROMPT
 from counterpose_core.text.plain_text import check_caption
 from counterpose_gateway.methods.bug_hunt.samples import plan_samples
 from counterpose_gateway.records.items import PlannedItem
-from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.seeds import derive_seed
-from counterpose_gateway.steps.safety import allowed
+from counterpose_gateway.steps.examples import Example
 
 
 @dataclass(frozen=True)
@@ -84,25 +83,16 @@ def own_shares(create: BugHuntCreate, own: Sequence[OwnDescription]) -> HuntShar
     return HuntShares(baseline=0, hypotheses=0, held_out=create.held_out, mixture=mixture)
 
 
-async def check_drawable(
-    own: Sequence[OwnDescription], generation: GenerationPreset, seed: int, context: RunContext
-) -> None:
-    """Draw one image of each description.
-
-    Raises:
-        InvalidRequest: the generator does not know a description's words.
-        BackendError: the editor is down.
-    """
-    for place, each in enumerate(own):
-        asked = GenerateItem(prompt=each.prompt, seed=derive_seed(seed, "held-out", each.label, 0))
-        response = await context.services.editor.generate(generation.request([asked]))
-        try:
-            allowed(response.outcomes[0])
-        except RequestError as error:
-            raise InvalidRequest(
-                f"the generator of suite {context.suite.name!r} cannot draw {each.prompt!r}: {error.detail}",
-                pointer=f"/descriptions/{place}",
-            ) from error
+def examples_of_own(own: Sequence[OwnDescription], seed: int) -> list[Example]:
+    """Return an image of each description, to see whether the generator knows its words."""
+    return [
+        Example(
+            each.prompt,
+            f"/descriptions/{place}",
+            GenerateItem(prompt=each.prompt, seed=derive_seed(seed, "held-out", each.label, 0)),
+        )
+        for place, each in enumerate(own)
+    ]
 
 
 def plan_own(config: BugHuntConfig, own: Sequence[OwnDescription], size: int) -> Iterator[PlannedItem]:

@@ -11,8 +11,8 @@ from counterpose_core.bug_hunt.descriptions import other_classes
 from counterpose_core.bug_hunt.rare import Stratum, divide, rare_rate
 from counterpose_core.contract.bug_hunt_summary import ComponentRate, MixtureRate
 from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction
-from counterpose_core.contract.editor import GenerateItem, GenerationPreset
-from counterpose_core.errors import InvalidRequest, PromptTooLong, RequestError
+from counterpose_core.contract.editor import GenerateItem
+from counterpose_core.errors import InvalidRequest, PromptTooLong
 from counterpose_core.text.class_prompts import CLASS_SLOT, check_prompt, fill
 from counterpose_core.types import Estimate
 from counterpose_gateway.methods.bug_hunt.counting import SampleKey
@@ -21,11 +21,10 @@ from counterpose_gateway.methods.bug_hunt.hunted_items import HuntedItem
 from counterpose_gateway.methods.bug_hunt.samples import plan_samples
 from counterpose_gateway.records.items import PlannedItem
 from counterpose_gateway.reports.numbers import rare_percent
-from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.seeds import derive_seed
+from counterpose_gateway.steps.examples import Example
 from counterpose_gateway.steps.failed_samples import Counted
 from counterpose_gateway.steps.failure_rates import failure_rate
-from counterpose_gateway.steps.safety import allowed
 
 PILOT = 32
 """Images of a prompt by which the mixture's are divided; the hunt's own images of it are among them."""
@@ -60,18 +59,15 @@ def components_of(config: BugHuntConfig, label: str) -> list[Component]:
     return [*found, alone] if alone.share else found
 
 
-async def check_mixture(
-    create: BugHuntCreate, classes: Sequence[str], generation: GenerationPreset, context: RunContext
-) -> None:
-    """Check the prompts of the mixture, and draw one image of each.
+def examples_of_mixture(create: BugHuntCreate, classes: Sequence[str]) -> list[Example]:
+    """Check the prompts of the mixture, and return an image of each for the first label.
 
     Raises:
-        InvalidRequest: a prompt is not plain text, has not one slot, or names a class; the generator does not
-            know its words; the pointer is ``/mixture/components/<place>/prompt``.
+        InvalidRequest: a prompt is not plain text, has not one slot, or names a class; the pointer is
+            ``/mixture/components/<place>/prompt``.
         PromptTooLong: it has more words than any text encoder reads.
-        BackendError: the editor is down.
     """
-    label = create.labels[0]
+    label, found = create.labels[0], list[Example]()
     for place, each in enumerate(create.mixture.components if create.mixture else ()):
         pointer = f"/mixture/components/{place}/prompt"
         try:
@@ -86,17 +82,9 @@ async def check_mixture(
                 "would be no failure",
                 pointer=pointer,
             )
-        asked = GenerateItem(
-            prompt=fill(each.prompt, label), seed=derive_seed(create.seed, "mixture", label, 0)
-        )
-        response = await context.services.editor.generate(generation.request([asked]))
-        try:
-            allowed(response.outcomes[0])
-        except RequestError as error:
-            raise InvalidRequest(
-                f"the generator of suite {context.suite.name!r} cannot draw {asked.prompt!r}: {error.detail}",
-                pointer=pointer,
-            ) from error
+        seed, prompt = derive_seed(create.seed, "mixture", label, 0), fill(each.prompt, label)
+        found.append(Example(prompt, pointer, GenerateItem(prompt=prompt, seed=seed)))
+    return found
 
 
 def plan_mixture(hunt: Hunt) -> list[PlannedItem]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from counterpose_core.bug_hunt.budget import findable_rate
-from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate
+from counterpose_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntShares
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import Suite
 from counterpose_core.text.class_prompts import fill
@@ -16,23 +18,69 @@ from counterpose_gateway.methods.bug_hunt.baseline import first_baseline
 from counterpose_gateway.methods.bug_hunt.estimate import most_captions, provable_rate, shares_of
 from counterpose_gateway.methods.bug_hunt.held_out import first_held_out
 from counterpose_gateway.methods.bug_hunt.measuring import (
-    check_drawable,
+    OwnDescription,
+    examples_of_own,
     own_descriptions,
     own_shares,
     plan_own,
 )
-from counterpose_gateway.methods.bug_hunt.mixture import check_mixture
-from counterpose_gateway.methods.bug_hunt.photographs import photographs_of, plan_photographs
+from counterpose_gateway.methods.bug_hunt.mixture import examples_of_mixture
+from counterpose_gateway.methods.bug_hunt.photographs import Photographs, photographs_of, plan_photographs
 from counterpose_gateway.records.items import Plan, numbered
 from counterpose_gateway.runs.context import RunContext
 from counterpose_gateway.runs.submission import require_quota
 from counterpose_gateway.steps.classifiers import check_classifiers, common_classes, shown_classes
-from counterpose_gateway.steps.examples import draw_examples
+from counterpose_gateway.steps.examples import Example, draw_examples, examples_of
 from counterpose_gateway.steps.label_images import check_mistakes, label_templates, shared_config
 from counterpose_gateway.steps.parents import notes_on_parents
 
 NO_DATASET = ""
 """A hunt is about no dataset."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A request of which all is checked that needs no image.
+
+    ``of_labels``: an example of each label; ``of_prompts``: one of each description and mixture's prompt.
+    """
+
+    classes: list[str]
+    shares: HuntShares
+    templates: dict[str, str]
+    prompts: dict[str, str]
+    shared: dict[str, Any]
+    own: list[OwnDescription]
+    photographs: Photographs
+    of_labels: list[Example]
+    of_prompts: list[Example]
+
+
+async def prepare(create: BugHuntCreate, context: RunContext) -> Prepared:
+    """Resolve the request as far as nothing is drawn for it; raises as `plan`."""
+    request, suite = create, context.suite
+    # Before the budget: of a misspelt label, no number of images is enough.
+    mapped = request.label_map
+    classes = await common_classes(request.classifiers, request.classes, context.services, label_map=mapped)
+    _check_labels(request, classes)
+    shares = None if request.descriptions else shares_of(request, suite)
+    varied = 0 if shares is None else shares.varied
+    require_quota(request.budget.images + most_captions(request, varied), context, "/budget/images")
+    templates = label_templates(request, request.labels, classes, suite)
+    own = own_descriptions(request, classes, templates)
+    prompts = {label: fill(template, label) for label, template in templates.items()}
+    pointers = {label: f"/labels/{place}" for place, label in enumerate(request.labels)}
+    return Prepared(
+        classes=classes,
+        shares=shares or own_shares(request, own),
+        templates=templates,
+        prompts=prompts,
+        shared=shared_config(request, classes, suite, context.policy),
+        own=own,
+        photographs=await photographs_of(request, own, context),
+        of_labels=examples_of(prompts, pointers, request.seed),
+        of_prompts=[*examples_of_own(own, request.seed), *examples_of_mixture(request, classes)],
+    )
 
 
 async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
@@ -47,33 +95,26 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
         UnknownModel, ClassMapMismatch, PromptTooLong: as of other runs.
     """
     request, suite = create, context.suite
-    # Before the budget: of a misspelt label, no number of images is enough.
-    mapped = request.label_map
-    classes = await common_classes(request.classifiers, request.classes, context.services, label_map=mapped)
-    _check_labels(request, classes)
-    shares = None if request.descriptions else shares_of(request, suite)
-    varied = 0 if shares is None else shares.varied
-    require_quota(request.budget.images + most_captions(request, varied), context, "/budget/images")
-    templates = label_templates(request, request.labels, classes, suite)
-    own = own_descriptions(request, classes, templates)
-    prompts = {label: fill(template, label) for label, template in templates.items()}
-    shared = shared_config(request, classes, suite, context.policy)
-    pointers = {label: f"/labels/{place}" for place, label in enumerate(request.labels)}
-    examples = await draw_examples(prompts, pointers, shared["generation"], request.seed, context)
-    example = examples[request.labels[0]]
-    await check_classifiers(request.classifiers, classes, example, context.services, label_map=mapped)
-    photographs = await photographs_of(request, own, context)
-    await check_drawable(own, shared["generation"], request.seed, context)
-    await check_mixture(request, classes, shared["generation"], context)
+    ready = await prepare(create, context)
+    own, shares, shared = ready.own, ready.shares, ready.shared
+    examples = await draw_examples(ready.of_labels, shared["generation"], context)
+    await check_classifiers(
+        request.classifiers,
+        ready.classes,
+        examples[request.labels[0]],
+        context.services,
+        label_map=request.label_map,
+    )
+    await draw_examples(ready.of_prompts, shared["generation"], context)
     detectable = await asyncio.to_thread(provable_rate, request, request.held_out)
-    findable = None if shares is None else findable_rate(shares.baseline)
+    findable = None if own else findable_rate(shares.baseline)
     config = BugHuntConfig(
         request=request,
         **shared,
-        templates=templates,
-        prompts=prompts,
+        templates=ready.templates,
+        prompts=ready.prompts,
         examples=examples,
-        shares=shares or own_shares(request, own),
+        shares=shares,
         detectable=detectable,
         findable=findable,
         generator_gap=suite.generator_gap,
@@ -83,7 +124,7 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
         ],
     )
     # Before generated images, so that the next stage follows these.
-    shown = plan_photographs(photographs)
+    shown = plan_photographs(ready.photographs)
     images = plan_own(config, own, first_held_out(config)) if own else first_baseline(config)
     planned = chain(shown, images)
     return Plan(NO_DATASET, config, list(numbered(planned)))

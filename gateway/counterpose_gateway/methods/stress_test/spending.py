@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpose_core.contract.spending import SpendingEstimate, SpendingLimits, Spent, usd_of
+from counterpose_core.contract.spending import SpendingEstimate, Spent
 from counterpose_core.served_calls import (
     called_models,
     captions,
@@ -15,7 +15,7 @@ from counterpose_core.stress_test.item_counts import CONTROLS, edits_per_source
 from counterpose_core.suite import Suite
 from counterpose_gateway.methods.stress_test.prepared import Prepared
 from counterpose_gateway.methods.stress_test.screen.proposals import MOST_VARIANTS, PLACEBO_VARIANTS
-from counterpose_gateway.records.spending import Allotment
+from counterpose_gateway.records.spending import estimated
 
 
 def most_spent(prepared: Prepared, suite: Suite) -> SpendingEstimate | None:
@@ -49,10 +49,4 @@ def most_spent(prepared: Prepared, suite: Suite) -> SpendingEstimate | None:
     if "scorer" in called:
         # A confirmed change is judged beside its placebo.
         spent["scorer"] = judgements(suite, screened * items + 2 * confirmed)
-    limits = Allotment.of(request.spending or SpendingLimits(), suite)
-    return SpendingEstimate(
-        services=spent,
-        usd=usd_of(spent, limits.prices) if limits.prices else None,
-        unpriced=limits.unpriced,
-        unused_prices=limits.unused,
-    )
+    return estimated(spent, request.spending, suite)

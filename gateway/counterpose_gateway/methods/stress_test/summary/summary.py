@@ -121,26 +121,32 @@ def summarize(
         counts=counts,
         **{"yield": estimator.yields(columns, unused=_unused_filters(config))},
         dropped=dropped,
-        failed_codes=_counted(columns, "code", columns.of("state", "failed")),
-        unknown_kinds={
-            kind: number
-            for kind, number in _counted(columns, "kind").items()
-            if kind not in get_args(ItemKind)
-        },
-        cost=columns.sums.cost,
-        service_seconds=dict(columns.sums.service_seconds),
         wall_s=wall_seconds(run),
         config=run.resolved_config,
         excluded_sources=len(config.excluded),
         grouping=_grouping(config),
         classes=summarize_classes(columns, seen(), config.classes, estimator),
-        sweep=_sweep(columns, config),
-        unanswered=count_unanswered(columns),
         suite_fit=_suite_fit(columns, config, estimator),
-        unrepeated_seeds=int(columns.unrepeated[columns.screened & columns.done].sum()),
         judges=summarize_judges(columns, config, estimator, rule, gate),
+        **_accounts(columns, config),
         **{name: compute(columns, estimator) for name, compute in SECTIONS.items()},
     )
+
+
+def _accounts(columns: ItemColumns, config: StressTestConfig) -> dict[str, Any]:
+    """Return the fields that count what became of the items, and what they took."""
+    known = get_args(ItemKind)
+    return {
+        "failed_codes": _counted(columns, "code", columns.of("state", "failed")),
+        "unknown_kinds": {
+            kind: number for kind, number in _counted(columns, "kind").items() if kind not in known
+        },
+        "cost": columns.sums.cost,
+        "service_seconds": dict(columns.sums.service_seconds),
+        "sweep": _sweep(columns, config),
+        "unanswered": count_unanswered(columns),
+        "unrepeated_seeds": int(columns.unrepeated[columns.screened & columns.done].sum()),
+    }
 
 
 def _findings(
