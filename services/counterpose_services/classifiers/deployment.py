@@ -13,6 +13,8 @@ from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import classifiers as contract
 from counterpose_core.contract.recipes import ImageRef
 from counterpose_core.suite import load_suite
+from counterpose_core.suite_chats import chats
+from counterpose_services.batching.engine_thread import EngineThread
 from counterpose_services.batching.merged_calls import MergedCalls
 from counterpose_services.classifiers.options import ClassifierOptions
 from counterpose_services.serving.engine_protocols import Classifiers
@@ -41,17 +43,26 @@ class ClassifiersDeployment(EngineService[Classifiers]):
     @staticmethod
     def load(settings: ServiceSettings) -> Classifiers:
         """Load the suite's classifiers; each reads its weights on first use."""
+        from counterpose_services.classifiers.chat.chat_classifiers import ChatClassifiers
         from counterpose_services.classifiers.engine import ClassifiersEngine
 
         suite, store = load_suite(settings.suite, settings), BlobStore(settings.store_url)
         given = ClassifierOptions.model_validate(settings, from_attributes=True)
         options = given.model_copy(update={"device": settings.of("classifiers").device})
-        return ClassifiersEngine.load(suite.classifiers, settings.suite_root, store, options)
+        chat = ChatClassifiers.load(suite.chat, settings, store)
+        return ClassifiersEngine.load(suite.classifiers, settings.suite_root, store, options, chat)
 
     @cached_property
     def _predictions(self) -> MergedCalls[Sharing, ImageRef, contract.ClassifyResponse]:
         # Of a zoo larger than the cache, each network is loaded once for all images that wait for it.
         return self.merged(self._classify, lambda key: self.engine.is_loaded(key.classifier, key.address))
+
+    @cached_property
+    def _waiting(self) -> EngineThread:
+        # Calls that wait for a server keep no network from its work.
+        return EngineThread(
+            hung_after_s=self.settings.request_timeout_s, calls=self.settings.openai_in_flight
+        )
 
     def _classify(self, key: Sharing, images: list[ImageRef]) -> contract.ClassifyResponse:
         asked = json.loads(key.question) | {"images": images}
@@ -67,6 +78,9 @@ class ClassifiersDeployment(EngineService[Classifiers]):
 
     async def classify(self, body: contract.ClassifyRequest) -> contract.ClassifyResponse:
         """Predict each image."""
+        if chats(body.classifier):
+            # Not merged with other runs': what it asks for is this call's.
+            return await self._waiting.run(self.engine.classify, body)
         question = body.model_dump_json(exclude={"images"})
         key = Sharing(body.classifier, body.address, question)
         return await self._predictions(key, body.images)
