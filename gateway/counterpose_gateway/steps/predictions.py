@@ -11,7 +11,7 @@ import numpy as np
 from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.runs import PredictionPair
-from counterpose_core.errors import BadBackendOutput, CounterposeError
+from counterpose_core.errors import BadBackendOutput, CounterposeError, NoLabel
 from counterpose_gateway.runs.calls import Calls, repeated, together
 
 # Rounded probabilities sum to a little more than 1.
@@ -78,7 +78,7 @@ def answered_pairs(
     """Reduce the answers on one image by the classifier's name, and say why each of the others has none.
 
     Raises:
-        CounterposeError: no classifier could read the image.
+        CounterposeError: no classifier could read the image; that one names no label is an answer.
     """
     pairs, errors = dict[str, PredictionPair](), dict[str, CounterposeError]()
     for spec, outcomes in answers.items():
@@ -86,8 +86,9 @@ def answered_pairs(
             pairs[spec] = prediction_pair(outcomes[image].unwrap(), label, classes)
         except CounterposeError as error:
             errors[spec] = error
-    if errors and not pairs:
-        raise next(iter(errors.values()))
+    failures = [error for error in errors.values() if not isinstance(error, NoLabel)]
+    if failures and not pairs:
+        raise failures[0]
     return pairs, {spec: error.detail for spec, error in errors.items()}
 
 

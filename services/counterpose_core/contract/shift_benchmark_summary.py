@@ -276,6 +276,8 @@ class UnansweredImages(ResponseBody):
     """Number of images that classifiers were asked about."""
     detail: str
     """Why it failed on the first of them."""
+    outcomes: dict[str, Estimate] = Field(default={}, exclude_if=lambda shares: not shares)
+    """As in a stress test's summary."""
     state: FindingState | None = None
     """`cannot-tell` if it answered too few images for a figure of any shift, or null."""
 
