@@ -1,4 +1,4 @@
-"""A scripted model that chats about images: sees what a test says, prefers the label listed first, refuses."""
+"""A scripted model that chats about images: sees what a test says, and prefers what is listed first."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ScriptedChat:
             return self._told({"content": json.dumps({"label": labels[best]})})
         if "logprobs" not in body:
             return self._told({"content": labels[best]})
-        tokens = [
+        tokens: list[dict[str, Any]] = [
             {"token": letter, "logprob": float(log)} for letter, log in zip(LETTERS, logs, strict=False)
         ]
         content = [{**tokens[best], "top_logprobs": sorted(tokens, key=lambda one: -one["logprob"])}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
+from collections import defaultdict
 
 import numpy as np
 from pydantic import ValidationError
@@ -26,6 +26,7 @@ LONGEST_SAID = 60
 MOST_WORDS = 8
 """A longer answer is not a label that the list lacks, but no label at all."""
 MASS_SLACK = 1e-3
+_OTHERWISE = "set answers to 'choice' or 'text' in the suite's [chat] section"
 # Neither a refusal nor another answer is a label: only the outcome's name depends on it.
 _REFUSAL = re.compile(
     r"\W*((i am|i'm|we are|we're)?\s*(very |so )?(sorry|unable)|(i|we)\s+(can't|cannot|can not|won't|"
@@ -92,36 +93,38 @@ def _letters(choice: ChatChoice, question: Question, server: str) -> Floats:
 
     They stay as the server tells them: what is missing to 1 went to other words.
     """
-    try:
-        tokens = ChatLogprobs.model_validate(choice.logprobs).content
-    except ValidationError as error:
-        raise BadBackendOutput(
-            f"{server!r} returned no log-probabilities of its answer's tokens; set answers to 'choice' or "
-            "'text' in the suite's [chat] section"
-        ) from error
     letters, said = LETTERS[: len(question.words)], choice.message.content or ""
-    # Some begin with a space or a bracket.
-    first, mass = next((token for token in tokens if _letter(token.token)), tokens[0]), Counter[str]()
-    for token in first.top_logprobs:
-        mass[_letter(token.token)] += math.exp(min(token.logprob, 1.0))
-    if any(token.logprob > MASS_SLACK for token in first.top_logprobs) or mass.total() > 1.0 + MASS_SLACK:
-        raise BadBackendOutput(
-            f"{server!r} returned log-probabilities that are none: they add up to more than 1; check the "
-            "server, or set answers to 'choice' or 'text' in the suite's [chat] section"
-        )
     # A sentence may begin with a letter of the list, as "A dog".
     head, _, tail = said.strip().partition(".")
     named = letters.find(_letter(head)) if len(_letter(head)) == 1 else -1
     if named < 0 or (tail.strip() and plain(tail) != plain(question.listed[named])):
         return _only(_place(said, choice, question), question)
+    mass = _masses(choice, server)
     if not mass[letters[named]]:
-        raise BadBackendOutput(
-            f"{server!r} returned no log-probability of {said!r}, its answer; check the server"
-        )
+        raise BadBackendOutput(f"{server!r} returned no log-probability of its answer {said!r}; check it")
     odds = np.zeros(len(question.words), dtype=np.float32)
     for place, letter in zip(question.order, letters, strict=True):
         odds[place] = mass[letter]
     return odds
+
+
+def _masses(choice: ChatChoice, server: str) -> defaultdict[str, float]:
+    """Return the probability of each letter, or word, at the first token that is not a mark alone."""
+    try:
+        tokens = ChatLogprobs.model_validate(choice.logprobs).content
+    except ValidationError as error:
+        raise BadBackendOutput(
+            f"{server!r} returned no log-probabilities of its answer's tokens; {_OTHERWISE}"
+        ) from error
+    first = next((token for token in tokens if _letter(token.token)), tokens[0])
+    mass = defaultdict[str, float](float)
+    for token in first.top_logprobs:
+        mass[_letter(token.token)] += math.exp(min(token.logprob, 1.0))
+    if sum(mass.values()) > 1.0 + MASS_SLACK:
+        raise BadBackendOutput(
+            f"{server!r} returned log-probabilities of more than 1 together, which are none; {_OTHERWISE}"
+        )
+    return mass
 
 
 def _letter(token: str) -> str:

@@ -133,6 +133,8 @@ class ChatClassifier:
 
     def _look(self) -> ChatAnswers:
         own = self._suite.answers
+        if own != "auto" and not self._suite.look:
+            return own
         ways: tuple[ChatAnswers, ...] = ("letters", "choice", "text") if own == "auto" else (own,)
         why = list[str]()
         for answers in ways:
@@ -144,7 +146,7 @@ class ChatClassifier:
             except (BadBackendOutput, InvalidRequest, NoLabel, PolicyRefused) as error:
                 why.append(error.detail)
         raise UnknownModel(
-            f"the model {self._suite.model!r} of 'chat:{self._name}' does not tell a red from a blue image: "
+            f"the model {self._suite.model!r} of 'chat:{self._name}' cannot tell a red from a blue image: "
             f"{why[-1]}; choose a model and a server that take images, or set look = false in the suite's "
             f"section [chat.{self._name}] for a model that answers nothing but its own question"
         )
