@@ -13,6 +13,7 @@ from counterpose_core.contract.editor import EditRequest, GenerateRequest
 from counterpose_core.contract.editor_presets import EditorPreset
 from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.judges import JudgeRequest
+from counterpose_core.contract.order_effects import OrderEffectRequest, rotations
 from counterpose_core.contract.perturber import LikelihoodsRequest, PerturbRequest
 from counterpose_core.contract.spending import Spent
 from counterpose_core.suite import Suite
@@ -48,7 +49,7 @@ def called_models(suite: Suite) -> dict[str, tuple[str, str]]:
 
 def account_of(service: str, body: BaseModel) -> str:
     """Return who is paid for a call: a classifier that chats by its own name, else the service."""
-    asked = body.classifier if isinstance(body, ClassifyRequest) else ""
+    asked = body.classifier if isinstance(body, ClassifyRequest | OrderEffectRequest) else ""
     return asked if chats(asked) else service
 
 
@@ -94,10 +95,11 @@ def most_of_call(suite: Suite, service: str, body: BaseModel) -> Spent | None:
             return variations(suite, [item.n for item in body.items])
         case LikelihoodsRequest():
             return Spent(calls=len(body.texts))
-        case ClassifyRequest():
-            asked = suite.chat[body.classifier.removeprefix(CHAT)]
+        case ClassifyRequest() | OrderEffectRequest():
+            asked, labels = suite.chat[body.classifier.removeprefix(CHAT)], len(body.classes)
+            orders = len(rotations(labels)) if isinstance(body, OrderEffectRequest) else 1
             looks = Spent(calls=LOOKS, output_tokens=LOOKS * asked.max_tokens)
-            return answers(asked, len(body.images), len(body.classes)) + looks
+            return answers(asked, orders * len(body.images), labels) + looks
         case JudgeRequest(judge="judge"):
             return judgements(suite, len(body.items)) + judgements(suite, SIGHTS)
         case _:

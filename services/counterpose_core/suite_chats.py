@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from counterpose_core.contract.order_effects import MOST_TURNED_IMAGES
 from counterpose_core.suite_parts import SuitePart
 from counterpose_core.suite_servers import Server
 from counterpose_core.text_form import TextForm
@@ -54,7 +55,7 @@ class ChatSuite(SuitePart):
     The labels are the run's classes, with the words of ``labels`` in place of a class's name. ``answers``
     says how they are read; ``auto`` takes letters, else choice, else text, as the server can. An answer has
     at most ``max_tokens``. With ``look``, the model must tell a red from a blue image before it is asked
-    anything.
+    anything. The effect of the labels' order is measured on ``order_images`` of a run's images, 0 for none.
     """
 
     server: Server
@@ -64,3 +65,4 @@ class ChatSuite(SuitePart):
     answers: Literal["auto"] | ChatAnswers = "auto"
     max_tokens: int = Field(default=64, ge=1, le=4096)
     look: bool = True
+    order_images: int = Field(default=MOST_TURNED_IMAGES, ge=0, le=MOST_TURNED_IMAGES)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import classifiers
+from counterpose_core.contract.order_effects import OrderEffect, OrderEffectRequest
 from counterpose_core.image_recipes import digest_of_pixels
 from counterpose_core.images.codecs import Pixels, decode_image
 from counterpose_core.suite import Suite
@@ -16,6 +17,7 @@ from counterpose_core.suite_chats import ChatSuite, chats
 from counterpose_gateway.services.ports import Services
 from counterpose_gateway.worker.spending import LedgerAccounts
 from counterpose_services.classifiers.chat.chat_classifiers import ChatClassifiers
+from counterpose_services.classifiers.chat.order_effect import order_effect
 from fakes.chat_server import ScriptedChat, chat_classifiers, chat_suite
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.images_gateway import accounted
@@ -35,6 +37,10 @@ class ChattingClassifiers(FakeClassifiers):
         if chats(request.classifier):
             return await asyncio.to_thread(self._engine.classify, request)
         return await super().classify(request)
+
+    async def order_effect(self, request: OrderEffectRequest) -> OrderEffect:
+        """Measure it."""
+        return await asyncio.to_thread(order_effect, self._engine.of(request.classifier), request)
 
     async def list_classifiers(self) -> classifiers.ClassifierList:
         """Name all."""

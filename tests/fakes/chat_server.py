@@ -6,15 +6,17 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.images.codecs import Pixels, decode_image
+from counterpose_core.contract.classifiers import ClassifyRequest
+from counterpose_core.images.codecs import Pixels, decode_image, encode_raw
 from counterpose_core.suite_chats import ChatSuite
 from counterpose_services.classifiers.chat.chat_classifiers import ChatClassifiers
 from counterpose_services.classifiers.chat.question import LETTERS
@@ -108,3 +110,17 @@ def chat_classifiers(
 ) -> ChatClassifiers:
     """Classifiers over the scripted model, by default one named ``colour``."""
     return ChatClassifiers(suites or {"colour": chat_suite()}, lambda _: server_over(server), store)
+
+
+def chat_answer(words: str) -> Callable[[Path], Awaitable[None]]:
+    """Ask a model about an image that says this of it, and raise what comes of it."""
+
+    async def ask(folder: Path) -> None:
+        store = BlobStore(str(folder))
+        image = store.put(encode_raw(np.zeros((8, 8, 3), np.uint8)))
+        engine = chat_classifiers(ScriptedChat(words=lambda _: words), store)
+        request = ClassifyRequest(classifier="chat:colour", images=[image], classes=["red", "blue"])
+        [outcome] = engine.classify(request).outcomes
+        outcome.unwrap()
+
+    return ask

@@ -11,6 +11,7 @@ from ray.serve import Application
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract import classifiers as contract
+from counterpose_core.contract.order_effects import OrderEffect, OrderEffectRequest
 from counterpose_core.contract.recipes import ImageRef
 from counterpose_core.suite import load_suite
 from counterpose_core.suite_chats import chats
@@ -70,7 +71,11 @@ class ClassifiersDeployment(EngineService[Classifiers]):
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
         """Return the verbs of ``counterpose_core.contract.classifiers``."""
-        return {"/v1/classify": self.classify, "/v1/describe": self.describe}
+        return {
+            "/v1/classify": self.classify,
+            "/v1/describe": self.describe,
+            "/v1/order-effect": self.order_effect,
+        }
 
     def gets(self) -> Mapping[str, Callable[[], Awaitable[Any]]]:
         """Return the lists of ``counterpose_core.contract.classifiers``."""
@@ -88,6 +93,10 @@ class ClassifiersDeployment(EngineService[Classifiers]):
     async def describe(self, body: contract.DescribeRequest) -> contract.ClassifierDescription:
         """Describe a classifier."""
         return await self.thread.run(self.engine.describe, body)
+
+    async def order_effect(self, body: OrderEffectRequest) -> OrderEffect:
+        """Measure what the order of the labels does to a model that chats."""
+        return await self._waiting.run(self.engine.order_effect, body)
 
     async def list_classifiers(self) -> contract.ClassifierList:
         """List the classifiers that can be tested."""

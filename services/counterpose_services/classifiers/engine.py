@@ -16,12 +16,14 @@ from counterpose_core.contract.classifiers import (
     DescribeRequest,
     Prediction,
 )
+from counterpose_core.contract.order_effects import OrderEffect, OrderEffectRequest
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.suite import ClassifiersSuite
 from counterpose_core.suite_chats import chats
 from counterpose_core.types import Cost
 from counterpose_services.batching.outcomes import settle
 from counterpose_services.classifiers.chat.chat_classifiers import ChatClassifiers
+from counterpose_services.classifiers.chat.order_effect import order_effect
 from counterpose_services.classifiers.classifier import Classifier, OverClasses
 from counterpose_services.classifiers.options import ClassifierOptions
 from counterpose_services.classifiers.prediction import prediction
@@ -81,6 +83,21 @@ class ClassifiersEngine:
     def is_loaded(self, spec: str, function: str | None) -> bool:
         """Return True if a classifier is in memory; never waits for one that is being loaded."""
         return self._models.holds(_key(spec, function))
+
+    def order_effect(self, request: OrderEffectRequest) -> OrderEffect:
+        """Measure what the order of the labels does to a model that chats.
+
+        Raises:
+            UnknownModel: the suite has no such question, or its model does not see images.
+            InvalidRequest: the classifier is no model that chats.
+        """
+        if self._chat is None or not chats(request.classifier):
+            raise InvalidRequest(
+                f"{request.classifier!r} reads no list of labels, whose order could matter; name one of the "
+                "suite's questions, as chat:<name>",
+                pointer="/classifier",
+            )
+        return order_effect(self._chat.of(request.classifier), request)
 
     @property
     def loads(self) -> int:

@@ -47,17 +47,15 @@ async def test_a_planted_bug_of_a_model_that_chats_is_found_and_paid_for(tmp_pat
     server = ScriptedChat(sees=seen.sees)
     async with chat_gateway(tmp_path, server, seen) as gateway:
         await gateway.upload("demo", 12)
-        before = len(server.asked)
         address, summary = await run_of(gateway)
         report = text_of((await gateway.http.get(f"{address}/report")).text)
     assert "once “on the grass” becomes “in the snow”" in summary["verdict"]
     found = [each for each in summary["insights"] if "snow" in str(each)]
     assert found
     assert summary["counts"]["done"] == summary["counts"]["planned"]
-    # The baseline is of no run, and its answers are kept for it.
+    # The baseline, and 20 of its images in three other orders, are of no run; its answers are kept for it.
     told = summary["spending"]["services"]["chat:scene"]
-    assert before == 0
-    assert told["calls"] + 48 == len(server.asked)
+    assert told["calls"] + 48 + 3 * 20 == len(server.asked)
     assert told["input_tokens"] == 90 * told["calls"]
     assert "chat:scene" in report
 
@@ -104,8 +102,8 @@ async def test_a_run_stops_at_its_budget_and_goes_on_with_a_larger_one(tmp_path:
         await work_accounted(gateway)
         summary = (await gateway.http.get(f"{address}/summary")).json()
     assert summary["counts"]["done"] == summary["counts"]["planned"]
-    # Nothing is asked twice: the baseline's 16 images, and each image of the run's own.
-    assert summary["spending"]["services"]["chat:scene"]["calls"] + 16 == len(server.asked) > first
+    # Nothing is asked twice: the baseline's 16 images in four orders, and each image of the run's own.
+    assert summary["spending"]["services"]["chat:scene"]["calls"] + 4 * 16 == len(server.asked) > first
     assert len({json.dumps(body) for body in server.asked}) == len(server.asked)
 
 
@@ -159,3 +157,24 @@ async def estimated_and_spent(
     summary = (await gateway.http.get(f"/v1/runs/{made.json()['id']}/summary")).json()
     assert list(told["services"]) == ["chat:scene"]
     return told["services"]["chat:scene"], told["usd"], summary["spending"]["services"]["chat:scene"]
+
+
+async def test_a_run_tells_the_effect_of_the_order_of_the_labels(tmp_path: Path) -> None:
+    seen = SeenWorld()
+    # It sees boats and sleds, and takes the other two for what is listed first.
+    hard = ("plate", "kite")
+
+    def sees(pixels: Pixels, labels: Sequence[str]) -> list[float]:
+        label = seen.of(pixels).label
+        return [4.0 * (label not in hard and one == label) for one in labels]
+
+    async with chat_gateway(tmp_path, ScriptedChat(sees=sees, first=1.0), seen) as gateway:
+        await gateway.upload("demo", 6)
+        address, summary = await run_of(gateway, confirm=False)
+        report = text_of((await gateway.http.get(f"{address}/report")).text)
+    [baseline] = summary["baseline"]
+    order = baseline["order"]
+    assert (order["orders"], order["changes"]["n"], order["changes"]["estimate"]) == (4, 20, 0.5)
+    assert order["changes"]["low"] < 0.5 < order["changes"]["high"]
+    assert order["first"]["low"] > order["even"] == 0.25
+    assert "its answer changes with the order of the labels on 50 % of 20 images" in report

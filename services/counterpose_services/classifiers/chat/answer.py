@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 from pydantic import ValidationError
@@ -27,6 +28,11 @@ MOST_WORDS = 8
 """A longer answer is not a label that the list lacks, but no label at all."""
 MASS_SLACK = 1e-3
 _OTHERWISE = "set answers to 'choice' or 'text' in the suite's [chat] section"
+_REMEDIES: Mapping[type[NoLabel], str] = {
+    AnswerRefused: "reword the question, or choose another model",
+    AnswerOffList: "reword the question, or the labels",
+    AnswerUnreadable: "reword the question, or raise max_tokens",
+}
 # Neither a refusal nor another answer is a label: only the outcome's name depends on it.
 _REFUSAL = re.compile(
     r"\W*((i am|i'm|we are|we're)?\s*(very |so )?(sorry|unable)|(i|we)\s+(can't|cannot|can not|won't|"
@@ -57,7 +63,7 @@ def no_label(kind: type[NoLabel], said: str) -> NoLabel:
     """Return the error of such an answer; its detail begins with its code, by which summaries count it."""
     words = " ".join(said.split())
     shown = words if len(words) <= LONGEST_SAID else f"{words[:LONGEST_SAID]}…"
-    return kind(f"{kind.code}: the model says {shown!r}" if shown else f"{kind.code}: the model says nothing")
+    return kind(f"{kind.code}: the model says {shown!r}; {_REMEDIES[kind]}")
 
 
 def _place(said: str, choice: ChatChoice, question: Question) -> int:

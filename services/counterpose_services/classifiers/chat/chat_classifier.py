@@ -58,6 +58,11 @@ class ChatClassifier:
         self._server, self._suite, self._name, self._store = server, suite, name, store
         self._answers = SharedLook(self._look)
 
+    @property
+    def order_images(self) -> int:
+        """The number of images on which the effect of the labels' order is measured."""
+        return self._suite.order_images
+
     def question(self, classes: Sequence[str], *, rotation: int = 0) -> Question:
         """Return what is asked about these classes, the one at ``rotation`` listed first.
 

@@ -78,7 +78,7 @@ class ChatClassifiers:
         return suite
 
     def classify(self, request: ClassifyRequest) -> ClassifyResponse:
-        """Ask about each image; raises as `ChatClassifier.question` does."""
+        """Ask about each image; raises as `of` and `ChatClassifier.question` do."""
         started = time.monotonic()
         refuse_alternative(request.prepared, request.classifier)
         classifier = self.of(request.classifier)

@@ -81,7 +81,7 @@ class Question:
     @cached_property
     def digest(self) -> str:
         """Of all that an answer depends on beside the image and the weights, which the server alone knows."""
-        named = self.suite.model_dump(exclude={"labels", "look"})
+        named = self.suite.model_dump(exclude={"labels", "look", "order_images"})
         return cache_key(suite=named, answers=self.answers, text=self.text)
 
     @cached_property
