@@ -124,3 +124,11 @@ def chat_answer(words: str) -> Callable[[Path], Awaitable[None]]:
         outcome.unwrap()
 
     return ask
+
+
+NO_LABELS = {
+    "answer-off-list": (chat_answer("both"), "'both'", "reword the question, or the labels"),
+    "answer-refused": (chat_answer("I'm sorry, no."), "sorry", "choose another model"),
+    "answer-unreadable": (chat_answer("word " * 99), "'word word", "raise max_tokens"),
+}
+"""For each code what provokes it, what the message names, and what it says to do."""

@@ -41,7 +41,7 @@ from counterpose_services.models.model_folder import require_readable
 from counterpose_services.settings import ServiceSettings
 from fakes.bad_files import gif_of, saved
 from fakes.budgets import missing_price, spent_budget
-from fakes.chat_server import chat_answer
+from fakes.chat_server import NO_LABELS
 from fakes.connections import connected, raw_refusal
 from fakes.damaged_ledgers import damaged_ledger, other_ledger
 from fakes.gateway import fake_gateway
@@ -291,9 +291,7 @@ async def unknown_suite(folder: Path) -> None:
 
 
 CASES: dict[str, tuple[Provoke, str, str]] = {
-    "answer-off-list": (chat_answer("both"), "'both'", "reword the question, or the labels"),
-    "answer-refused": (chat_answer("I'm sorry, no."), "sorry", "choose another model"),
-    "answer-unreadable": (chat_answer("word " * 99), "'word word", "raise max_tokens"),
+    **NO_LABELS,
     "artifact-corrupt": (corrupt_artifact, "under '", "run again what made them"),
     "artifact-missing": (missing_artifact, repr(REF), "check the digest"),
     "attention-not-hooked": (unhooked_attention, "cross-attention layer", "set local_blend to false"),

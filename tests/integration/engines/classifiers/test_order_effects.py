@@ -10,12 +10,15 @@ import pytest
 
 from counterpose_core.blobs import BlobStore
 from counterpose_core.contract.order_effects import OrderEffect, OrderEffectRequest, rotations
-from counterpose_core.errors import InvalidRequest
+from counterpose_core.errors import InvalidRequest, UnknownModel
 from counterpose_core.images.codecs import encode_raw
 from counterpose_core.suite import ClassifiersSuite
 from counterpose_services.classifiers.engine import ClassifiersEngine
 from counterpose_services.classifiers.options import ClassifierOptions
+from counterpose_services.openai_api.requirements import require_server
+from counterpose_services.settings import ServiceSettings
 from fakes.chat_server import COLOURS, ScriptedChat, chat_classifiers, chat_suite
+from fakes.world import fake_suite
 
 
 @pytest.fixture
@@ -101,3 +104,11 @@ def test_a_classifier_that_reads_no_list_is_refused(store: BlobStore) -> None:
         measured(store, ScriptedChat(), classifier="timm:resnet50")
     with pytest.raises(ValueError, match="'red' is listed twice"):
         measured(store, ScriptedChat(), classes=["red", "red"])
+
+
+def test_the_server_of_a_question_must_be_listed_before_anything_starts() -> None:
+    suite = fake_suite().model_copy(update={"chat": {"colour": chat_suite()}})
+    with pytest.raises(UnknownModel, match="COUNTERPOSE_SERVICES_OPENAI_HOSTS"):
+        require_server("classifiers", suite, ServiceSettings.model_validate({}))
+    listed = ServiceSettings.model_validate({"openai_hosts": ("model.test",)})
+    require_server("classifiers", suite, listed)
