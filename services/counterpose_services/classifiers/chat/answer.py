@@ -26,7 +26,7 @@ LONGEST_SAID = 60
 """Characters of an answer that names no label, as it is recorded."""
 MOST_WORDS = 8
 """A longer answer is not a label that the list lacks, but no label at all."""
-MASS_SLACK = 1e-3
+MASS_SLACK = 5e-4
 _OTHERWISE = "set answers to 'choice' or 'text' in the suite's [chat] section"
 _REMEDIES: Mapping[type[NoLabel], str] = {
     AnswerRefused: "reword the question, or choose another model",
