@@ -284,7 +284,8 @@ class UnansweredImages(ResponseBody):
     def __str__(self) -> str:
         failed = f"{self.classifier} failed on {self.images} of {self.of} images"
         left = "can't tell what a shift costs it" if self.state else "they are left out for it"
-        return f"{failed}; {left} (first failure: {self.detail})"
+        shares = "".join(f"; {code} {share}" for code, share in self.outcomes.items())
+        return f"{failed}; {left} (first failure: {self.detail}){shares}"
 
 
 class PromptAccuracy(ResponseBody):

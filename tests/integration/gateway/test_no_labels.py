@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse
+from counterpose_core.contract.shift_benchmark_summary import UnansweredImages
 from counterpose_core.errors import AnswerRefused
 from fakes.benchmarks import benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
@@ -85,6 +86,7 @@ async def test_a_benchmark_tells_how_often_its_classifier_refuses(tmp_path: Path
     share = told["outcomes"]["answer-refused"]
     assert 0 < told["images"] < told["of"] == share["n"]
     assert share["low"] < share["estimate"] == told["images"] / told["of"] < share["high"]
+    assert f"; answer-refused {share['estimate']:.3f} [" in str(UnansweredImages.model_validate(told))
 
 
 async def test_a_hunt_counts_refusals_beside_failures(tmp_path: Path) -> None:
