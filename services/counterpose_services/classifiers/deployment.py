@@ -51,7 +51,7 @@ class ClassifiersDeployment(EngineService[Classifiers]):
         given = ClassifierOptions.model_validate(settings, from_attributes=True)
         options = given.model_copy(update={"device": settings.of("classifiers").device})
         chat = ChatClassifiers.load(suite.chat, settings, store)
-        return ClassifiersEngine.load(suite.classifiers, settings.suite_root, store, options, chat)
+        return ClassifiersEngine.load(suite.classifiers, settings.suite_root, store, options, chat=chat)
 
     @cached_property
     def _predictions(self) -> MergedCalls[Sharing, ImageRef, contract.ClassifyResponse]:
