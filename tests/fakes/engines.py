@@ -26,6 +26,7 @@ from counterpose_core.contract import (
 )
 from counterpose_core.contract.base import ModelIdentity, Outcome, Problem
 from counterpose_core.contract.editor_backends import CAPABILITIES
+from counterpose_core.contract.order_effects import OrderEffect, OrderEffectRequest, rotations
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import (
     Cancelled,
@@ -36,7 +37,7 @@ from counterpose_core.errors import (
     UnknownModel,
 )
 from counterpose_core.images.codecs import encode_raw
-from counterpose_core.types import Cost
+from counterpose_core.types import Cost, Estimate
 
 IDENTITY = ModelIdentity(id="fake", revision="0" * 64)
 MOST_WORDS = 40
@@ -238,6 +239,12 @@ class FakeClassifiers(_Fake):
         if request.classifier != "sure":
             raise UnknownModel(f"no classifier is named {request.classifier!r}")
         return classifiers.ClassifierDescription(name="sure", spec="sure", parameters=7)
+
+    def order_effect(self, request: OrderEffectRequest) -> OrderEffect:
+        """The same in every order."""
+        orders = len(rotations(len(request.classes)))
+        same = Estimate(estimate=0.0, low=0.0, high=0.5, n=len(request.images))
+        return OrderEffect(orders=orders, changes=same, even=1 / len(request.classes))
 
     def list_classifiers(self) -> classifiers.ClassifierList:
         return classifiers.ClassifierList(

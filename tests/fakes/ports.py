@@ -14,6 +14,7 @@ import numpy as np
 
 from counterpose_core.contract import captioner, classifiers, editor, judges, perturber, scorer, tokens
 from counterpose_core.contract.base import BatchResponse, ModelIdentity, Outcome, Problem
+from counterpose_core.contract.order_effects import OrderEffect, OrderEffectRequest
 from counterpose_core.contract.preservation import (
     Preservation,
     PreservationItem,
@@ -21,7 +22,7 @@ from counterpose_core.contract.preservation import (
     PreservationResponse,
 )
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
-from counterpose_core.errors import CounterposeError, ImageUndecodable, UnknownModel
+from counterpose_core.errors import CounterposeError, ImageUndecodable, InvalidRequest, UnknownModel
 from counterpose_core.types import Cost, PerturbationType
 from counterpose_gateway.services.ports import Services
 from fakes.world import CLASSES, FakeWorld, Shown
@@ -328,6 +329,10 @@ class FakeClassifiers:
         return classifiers.ClassifierDescription(
             name=spec, spec=spec, architecture=architecture, parameters=11_000_000, resolution=224
         )
+
+    async def order_effect(self, request: OrderEffectRequest) -> OrderEffect:
+        """None of these chats."""
+        raise InvalidRequest(f"{request.classifier!r} reads no list of labels")
 
     async def list_classifiers(self) -> classifiers.ClassifierList:
         """Name both classifiers."""

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from counterpose_core.contract import captioner, classifiers, editor, judges, perturber, preservation, scorer
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
+from counterpose_core.contract.order_effects import OrderEffectRequest
 from counterpose_core.errors import CounterposeError
 from counterpose_gateway.services.accounts import Accounted
 from counterpose_gateway.services.caller import ServiceCaller
@@ -120,4 +121,5 @@ def routes(services: Services) -> dict[str, tuple[type[BaseModel], Callable[[Any
         "/scorer/v1/embed-texts": (scorer.EmbedTextsRequest, services.scorer.embed_texts),
         "/classifiers/v1/describe": (classifiers.DescribeRequest, services.classifiers.describe),
         "/classifiers/v1/classify": (classifiers.ClassifyRequest, services.classifiers.classify),
+        "/classifiers/v1/order-effect": (OrderEffectRequest, services.classifiers.order_effect),
     }

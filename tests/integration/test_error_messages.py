@@ -41,6 +41,7 @@ from counterpose_services.models.model_folder import require_readable
 from counterpose_services.settings import ServiceSettings
 from fakes.bad_files import gif_of, saved
 from fakes.budgets import missing_price, spent_budget
+from fakes.chat_server import NO_LABELS
 from fakes.connections import connected, raw_refusal
 from fakes.damaged_ledgers import damaged_ledger, other_ledger
 from fakes.gateway import fake_gateway
@@ -290,6 +291,7 @@ async def unknown_suite(folder: Path) -> None:
 
 
 CASES: dict[str, tuple[Provoke, str, str]] = {
+    **NO_LABELS,
     "artifact-corrupt": (corrupt_artifact, "under '", "run again what made them"),
     "artifact-missing": (missing_artifact, repr(REF), "check the digest"),
     "attention-not-hooked": (unhooked_attention, "cross-attention layer", "set local_blend to false"),

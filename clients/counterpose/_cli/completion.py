@@ -26,6 +26,7 @@ _PREFIXES = {
     "hf:": "a network of the Hugging Face hub",
     "local:": "a network of the state folder",
     "clip:": "a zero-shot classifier",
+    "chat:": "a question of the suite to a vision-language model",
     "oip:": "a model server",
     "py:": "a Python function, as py:module:function",
 }

@@ -35,7 +35,9 @@ class Accounted:
 
     @asynccontextmanager
     async def call(self, service: str, most: Spent) -> AsyncIterator[list[httpx.Response]]:
-        """Hold a reservation during the block, which appends the answer to the list, if one came.
+        """Hold a reservation of a service, or of a classifier, during the block.
+
+        The block appends the answer to the list, if one came.
 
         Without an answer, or where it does not tell, the most stays spent: nobody knows better.
         """

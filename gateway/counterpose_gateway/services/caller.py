@@ -37,6 +37,7 @@ from counterpose_core.errors import (
     RateLimited,
     Unauthorized,
 )
+from counterpose_core.served_calls import account_of
 from counterpose_core.tracing import Tracing
 from counterpose_gateway.services.accounts import Accounted
 from counterpose_gateway.services.calls import REMAINING, REST_SECONDS, RUN, CallCounts, CallLimit, Circuit
@@ -121,7 +122,7 @@ class ServiceCaller:
                 "POST", self._settings.service_url(service) + path, content=content, headers=headers
             )
             if self._accounted is not None and (most := self._accounted.most_of(service, body)) is not None:
-                request.extensions[_MOST] = most
+                request.extensions[_MOST] = account_of(service, body), most
             async with self._limits[service].place():
                 return _read(service, await self._patiently(service, request), answer)
 
@@ -216,7 +217,7 @@ class ServiceCaller:
         if self._accounted is None or most is None:
             return await self._http.send(request)
         # Each try by itself: the service may have asked others for all of it before an answer was lost.
-        async with self._accounted.call(service, most) as answers:
+        async with self._accounted.call(*most) as answers:
             answers.append(await self._http.send(request))
         return answers[0]
 

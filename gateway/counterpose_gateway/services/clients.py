@@ -21,6 +21,7 @@ from counterpose_core.contract import (
     tokens,
 )
 from counterpose_core.contract.base import BatchResponse, ServiceHealth
+from counterpose_core.contract.order_effects import OrderEffect, OrderEffectRequest
 from counterpose_core.contract.services import CircuitState, ServiceState
 from counterpose_core.errors import BadBackendOutput, CounterposeError, DeadlineExceeded
 from counterpose_core.tracing import Tracing
@@ -167,6 +168,10 @@ class HttpClassifiers(_Port):
         return await self._caller.post(
             "classifiers", "/v1/describe", request, classifiers.ClassifierDescription
         )
+
+    async def order_effect(self, request: OrderEffectRequest) -> OrderEffect:
+        """Measure what the order of the labels does to a model that chats."""
+        return await self._caller.post("classifiers", "/v1/order-effect", request, OrderEffect)
 
     async def list_classifiers(self) -> classifiers.ClassifierList:
         """Name the classifiers that can be tested."""

@@ -12,6 +12,7 @@ from counterpose_core.contract.classifiers import (
     ClassifyResponse,
     DescribeRequest,
 )
+from counterpose_core.contract.order_effects import OrderEffect, OrderEffectRequest
 from counterpose_gateway.services.ports import Classifiers, Services
 
 NO_LABEL_MAP: Mapping[str, list[str]] = {}
@@ -44,6 +45,10 @@ class RunClassifiers:
         """Describe a classifier, whether listed or not."""
         address = self._functions.get(request.classifier)
         return await self._port.describe(request.model_copy(update={"function": address}))
+
+    async def order_effect(self, request: OrderEffectRequest) -> OrderEffect:
+        """Measure what the order of the labels does to a model that chats; a function does not."""
+        return await self._port.order_effect(request)
 
     async def list_classifiers(self) -> ClassifierList:
         """Name the classifiers that this run can test."""

@@ -39,6 +39,7 @@ from counterpose_core.contract.editor import (
     ReconstructResponse,
 )
 from counterpose_core.contract.judges import JudgeRequest, JudgeResponse
+from counterpose_core.contract.order_effects import OrderEffect, OrderEffectRequest
 from counterpose_core.contract.perturber import (
     LikelihoodsRequest,
     LikelihoodsResponse,
@@ -129,6 +130,9 @@ class Classifiers(Protocol):
 
     async def describe(self, request: DescribeRequest) -> ClassifierDescription:
         """Describe a classifier, whether listed or not."""
+
+    async def order_effect(self, request: OrderEffectRequest) -> OrderEffect:
+        """Measure what the order of the labels does to a model that chats."""
 
     async def list_classifiers(self) -> ClassifierList:
         """Name the classifiers that can be tested."""

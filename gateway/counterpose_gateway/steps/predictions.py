@@ -8,7 +8,7 @@ from functools import partial
 from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.scored import Scored
-from counterpose_core.errors import CounterposeError
+from counterpose_core.errors import CounterposeError, NoLabel
 from counterpose_core.tasks import Task, Truth
 from counterpose_gateway.runs.calls import Calls, repeated, together
 
@@ -58,7 +58,7 @@ def scored_answers(
     """Score the answers to one image by the classifier's name, and say why each of the others has none.
 
     Raises:
-        CounterposeError: no classifier could read the image.
+        CounterposeError: no classifier could read the image; that one names no label is an answer.
     """
     pairs, errors = dict[str, Scored](), dict[str, CounterposeError]()
     for spec, outcomes in answers.items():
@@ -66,6 +66,7 @@ def scored_answers(
             pairs[spec] = task.scored(outcomes[image].unwrap(), truth)
         except CounterposeError as error:
             errors[spec] = error
-    if errors and not pairs:
-        raise next(iter(errors.values()))
+    failures = [error for error in errors.values() if not isinstance(error, NoLabel)]
+    if failures and not pairs:
+        raise failures[0]
     return pairs, {spec: error.detail for spec, error in errors.items()}

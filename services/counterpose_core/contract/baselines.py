@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from counterpose_core.contract.base import ResponseBody
+from counterpose_core.contract.order_effects import OrderEffect
 from counterpose_core.contract.preparations import PREPARATIONS
 from counterpose_core.types import BlobRef, Estimate
 
@@ -66,6 +67,9 @@ class ClassifierBaseline(ResponseBody):
     mistakes: list[Mistake] = []
     """The surest mistakes, at most six."""
 
+    order: OrderEffect | None = Field(default=None, exclude_if=lambda order: order is None)
+    """What the order of the labels does to the answers of a model that chats, on the first of the images;
+    null for any other, or where it could not be measured."""
     tried: int | None = None
     """Number of other preparations that were tried; 0 where it prepares its images itself, null where it is
     right too often to ask, or the others could not be tried."""
@@ -123,4 +127,5 @@ class ClassifierBaseline(ResponseBody):
         )
         said = [right, f"takes {taken}" if taken else "", self._otherwise, failed]
         warned = "" if self.warning is None else f" {self.warning}"
-        return f"{'; '.join(filter(None, said))}.{warned}"
+        turned = "" if self.order is None else f" By the order of its labels: {self.order}."
+        return f"{'; '.join(filter(None, said))}.{turned}{warned}"

@@ -276,13 +276,16 @@ class UnansweredImages(ResponseBody):
     """Number of images that classifiers were asked about."""
     detail: str
     """Why it failed on the first of them."""
+    outcomes: dict[str, Estimate] = Field(default={}, exclude_if=lambda shares: not shares)
+    """As in a stress test's summary."""
     state: FindingState | None = None
     """`cannot-tell` if it answered too few images for a figure of any shift, or null."""
 
     def __str__(self) -> str:
         failed = f"{self.classifier} failed on {self.images} of {self.of} images"
         left = "can't tell what a shift costs it" if self.state else "they are left out for it"
-        return f"{failed}; {left} (first failure: {self.detail})"
+        shares = "".join(f"; {code} {share}" for code, share in self.outcomes.items())
+        return f"{failed}; {left} (first failure: {self.detail}){shares}"
 
 
 class PromptAccuracy(ResponseBody):

@@ -122,7 +122,7 @@ class Spending(ResponseBody):
     """What a run has asked servers of others for."""
 
     services: dict[str, Spent]
-    """What each service asked for, by its name."""
+    """What each service asked for, by its name; a classifier that chats has its own, as `chat:colour`."""
     unanswered: Spent = Spent()
     """What is reserved for calls whose answer never came, such as those of a worker that was killed: a part
     of `services`. A service that asked its server again meanwhile may have cost more."""
@@ -153,7 +153,8 @@ class SpendingEstimate(ResponseBody):
     """What a run would ask servers of others for at most."""
 
     services: dict[str, Spent]
-    """Most that each service would ask for, by its name; tokens that are sent are not known before."""
+    """Most that each service would ask for, by its name, and each classifier that chats by its own; tokens
+    that are sent are not known before."""
     usd: float | None = None
     """What that costs in US dollars by the prices of the request without the tokens that are sent, or null
     where no prices were given."""
@@ -166,7 +167,8 @@ class SpendingEstimate(ResponseBody):
     def lines(self) -> list[str]:
         """All of it in sentences."""
         told = [
-            f"the {name} asks its server at most for {number_of(spent.calls, 'call')}, "
+            f"{name if ':' in name else f'the {name}'} asks its server at most for "
+            f"{number_of(spent.calls, 'call')}, "
             f"{number_of(spent.images, 'image')} and {spent.output_tokens:,} tokens of answers"
             for name, spent in self.services.items()
         ]

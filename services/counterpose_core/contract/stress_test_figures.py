@@ -271,9 +271,14 @@ class Unanswered(ResponseBody):
     """Number of kept images."""
     detail: str
     """The most frequent reason."""
+    outcomes: dict[str, Estimate] = Field(default={}, exclude_if=lambda shares: not shares)
+    """Of a model that answers in words, the share of the images on which it refused, named no label of the
+    list, or could not be read, by the code of that outcome. The interval counts each image for itself, though
+    those of one source are alike."""
 
     def __str__(self) -> str:
-        return f"{self.classifier} has no answer on {self.images} of {self.of} images: {self.detail}"
+        told = f"{self.classifier} has no answer on {self.images} of {self.of} images: {self.detail}"
+        return "; ".join([told, *(f"{code} {share}" for code, share in self.outcomes.items())])
 
 
 class SweepSummary(ResponseBody):

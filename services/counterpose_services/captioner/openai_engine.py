@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import math
 import re
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,13 +21,15 @@ from counterpose_core.contract.captioner import (
     LogLikelihoodResponse,
 )
 from counterpose_core.errors import BadBackendOutput
-from counterpose_core.images.codecs import decode_image, encode_png
+from counterpose_core.images.codecs import decode_image
 from counterpose_core.suite import CaptionerSuite
 from counterpose_core.types import Cost
 from counterpose_services.batching.outcomes import settle
 from counterpose_services.captioner.shortening import shortened
 from counterpose_services.captioner.wording import joined, prefix_for
-from counterpose_services.openai_api.answers import Chat, PromptToken
+from counterpose_services.openai_api.answers import Chat
+from counterpose_services.openai_api.images import data_url
+from counterpose_services.openai_api.prompt_odds import WITH_PROMPT, odds_after
 from counterpose_services.openai_api.server import OpenAIServer
 
 FINISHED = "stop"
@@ -90,8 +89,7 @@ class OpenAICaptioner:
         return LogLikelihoodResponse(outcomes=outcomes, model=self.identity, cost=_since(started))
 
     def _sight(self, image: str, prefix: str) -> _Sight:
-        png = encode_png(decode_image(self._store.get(image)))
-        return _Sight(f"data:image/png;base64,{base64.b64encode(png).decode()}", prefix)
+        return _Sight(data_url(decode_image(self._store.get(image))), prefix)
 
     def _captioned(self, sight: _Sight) -> Caption:
         answer = self._asked(sight, sight.prefix, self._suite.max_tokens)
@@ -137,8 +135,7 @@ class OpenAICaptioner:
             "model": self._suite.model,
             "messages": asked,
             "max_tokens": most,
-            "temperature": 0.0,
-            "prompt_logprobs": 0,
+            **WITH_PROMPT,
             "add_generation_prompt": not begun,
             "continue_final_message": bool(begun),
         }
@@ -149,30 +146,8 @@ class OpenAICaptioner:
 
     def _after(self, before: Chat, whole: Chat) -> LogLikelihood:
         """Return the likelihood of the tokens of a whole prompt after those that both share."""
-        first, second = (self._prompt_of(chat) for chat in (before, whole))
-        shared = next(
-            (place for place, (one, two) in enumerate(zip(first, second, strict=False)) if one[0] != two[0]),
-            min(len(first), len(second)),
-        )
-        odds = [logprob for _, logprob in second[shared:]]
-        total = sum(odds)
-        if not odds or not math.isfinite(total):
-            raise BadBackendOutput(f"{self._server.name!r} returned no likelihood of the text's tokens")
-        return LogLikelihood(total=min(total, 0.0), tokens=len(odds))
-
-    def _prompt_of(self, chat: Chat) -> Sequence[tuple[str, float]]:
-        """Return the id of each token of a prompt after its first, with its likelihood."""
-        if not chat.prompt_logprobs or None in chat.prompt_logprobs[1:]:
-            raise BadBackendOutput(
-                f"{self._server.name!r} returned no likelihoods of the prompt; take a server that knows "
-                "`prompt_logprobs`"
-            )
-        # With no further ones asked for, each place tells the token that is there, and no other.
-        return [(token, told.logprob) for place in chat.prompt_logprobs[1:] for token, told in _only(place)]
-
-
-def _only(place: dict[str, PromptToken] | None) -> list[tuple[str, PromptToken]]:
-    return list((place or {}).items())[:1]
+        odds = odds_after(before, whole, self._server.name)
+        return LogLikelihood(total=min(sum(odds), 0.0), tokens=len(odds))
 
 
 def _since(started: float) -> Cost:

@@ -44,16 +44,37 @@ class Completion(_Answer):
 
 
 class Message(_Read):
-    """What the model said; null if it refused or called a tool."""
+    """What the model said, null if it refused or called a tool; some servers have a refusal stand apart."""
 
     content: str | None = None
+    refusal: str | None = None
 
 
 class ChatChoice(_Read):
-    """One answer of a chat."""
+    """One answer of a chat; ``logprobs`` are read by who asked for them."""
 
     message: Message
     finish_reason: str | None = None
+    logprobs: Any = None
+
+
+class LikelyToken(_Read):
+    """A token as it is written, and its log-probability in nats."""
+
+    token: str
+    logprob: float
+
+
+class ChatToken(LikelyToken):
+    """A token of an answer, and the likeliest ones at its place."""
+
+    top_logprobs: list[LikelyToken] = Field(min_length=1)
+
+
+class ChatLogprobs(_Read):
+    """The tokens of an answer."""
+
+    content: list[ChatToken] = Field(min_length=1)
 
 
 class PromptToken(_Read):

@@ -1,4 +1,4 @@
-"""One image of a server with the images API: the file as it came, and the pixels that it holds."""
+"""Images of servers: one that the images API sent, its file and its pixels, and one that a chat is shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from counterpose_core.contract.served_images import ServedUsage
 from counterpose_core.errors import BadBackendOutput, ImageTooLarge, ImageUndecodable, UnsupportedMedia
-from counterpose_core.images.codecs import Pixels, decode_image
+from counterpose_core.images.codecs import Pixels, decode_image, encode_png
 from counterpose_services.openai_api.answers import Drawings
 from counterpose_services.openai_api.server import OpenAIServer
 from counterpose_services.outbound.calls import Form
@@ -64,6 +64,11 @@ class DrawnImage:
                 f"{server!r} sent an image that cannot be used ({error.detail}); let it send a whole PNG, "
                 "JPEG or WebP of a smaller size"
             ) from error
+
+
+def data_url(pixels: Pixels) -> str:
+    """Return an image, uint8 (H, W, 3), as a PNG in an address, as a model that chats is shown it."""
+    return f"data:image/png;base64,{base64.b64encode(encode_png(pixels)).decode()}"
 
 
 def _only_file(answer: Drawings, server: str) -> bytes:

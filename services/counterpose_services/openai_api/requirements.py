@@ -30,6 +30,9 @@ def require_server(service: ServiceName, suite: Suite, settings: ServiceSettings
         return
     if service == "scorer" and suite.judge is not None:
         language_terms(settings).require_listed(suite.judge.server)
+    if service == "classifiers":
+        for chat in suite.chat.values():
+            language_terms(settings).require_listed(chat.server)
     part = None if service in ("scorer", "classifiers") else getattr(suite, service)
     if not isinstance(part, PerturberSuite | CaptionerSuite):
         return

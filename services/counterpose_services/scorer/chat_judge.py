@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import math
 import re
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -27,13 +23,15 @@ from counterpose_core.errors import (
     PolicyRefused,
     UnknownModel,
 )
-from counterpose_core.images.codecs import Pixels, decode_image, encode_png
+from counterpose_core.images.codecs import Pixels, decode_image
 from counterpose_core.suite import JudgeSuite
 from counterpose_core.text.edit_instruction import TEMPLATES
 from counterpose_core.types import Cost
 from counterpose_services.batching.outcomes import settle
 from counterpose_services.openai_api.connect import listed_server
+from counterpose_services.openai_api.images import data_url
 from counterpose_services.openai_api.server import OpenAIServer
+from counterpose_services.openai_api.shared_look import SharedLook
 from counterpose_services.openai_api.terms import language_terms
 from counterpose_services.settings import ServiceSettings
 
@@ -55,8 +53,6 @@ _SIGHT = (
     "Do both images have the same colour? Answer with one JSON object alone: "
     '{"same": "yes"} or {"same": "no"}'
 )
-SHARED_FAILURE_S = 5.0
-"""So long after a failed look callers fail by it: each look at a server that is down takes all its tries."""
 _RED, _BLUE = (np.full((64, 64, 3), colour, np.uint8) for colour in ((208, 32, 32), (32, 32, 208)))
 # The object is the whole answer, save a fence: one among other words may be quoted from what was asked.
 _ANSWER = re.compile(r"(?:```(?:json)?\s*)?(\{[^{}]*\})(?:\s*```)?")
@@ -103,8 +99,7 @@ class ChatJudge:
         # Nobody but the server knows its weights, or when they change.
         told = f"{server.url} {suite.model} {_ASKED} {list(QUESTIONS.values())}"
         self.identity = ModelIdentity(id=f"{suite.model} at {server.name}", revision=digest(told.encode()))
-        self._look, self._looking = Future[None](), threading.Lock()
-        self._look_again = 0.0
+        self._require_sight = SharedLook(self._see)
 
     @classmethod
     def load(cls, suite: JudgeSuite, settings: ServiceSettings, store: BlobStore) -> ChatJudge:
@@ -147,8 +142,7 @@ class ChatJudge:
         return _Question(self._body(images, text), names, key, item.edited)
 
     def _body(self, images: Sequence[Pixels], text: str) -> dict[str, Any]:
-        urls = [f"data:image/png;base64,{base64.b64encode(encode_png(one)).decode()}" for one in images]
-        parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+        parts = [{"type": "image_url", "image_url": {"url": data_url(one)}} for one in images]
         return {
             "model": self._suite.model,
             "messages": [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}],
@@ -190,23 +184,6 @@ class ChatJudge:
             pass
         why = f", cut at {self._suite.max_tokens} tokens; raise max_tokens of [judge]" if cut else ""
         raise BadBackendOutput(f"{self._server.name!r} answered {text[:200]!r} to closed questions{why}")
-
-    def _require_sight(self) -> None:
-        """Have one caller look; those that come meanwhile, or soon after a failure, share what came of it."""
-        with self._looking:
-            look, is_ours = self._look, time.monotonic() >= self._look_again
-            if is_ours:
-                # Nobody else looks until this one has ended.
-                look = self._look = Future[None]()
-                self._look_again = math.inf
-        if is_ours:
-            try:
-                self._see()
-                look.set_result(None)
-            except BaseException as error:
-                self._look_again = time.monotonic() + SHARED_FAILURE_S
-                look.set_exception(error)
-        look.result()
 
     def _see(self) -> None:
         try:

@@ -21,6 +21,7 @@ from counterpose_core.contract import (
 )
 from counterpose_core.contract.base import ModelIdentity
 from counterpose_core.contract.editor_backends import Capabilities
+from counterpose_core.contract.order_effects import OrderEffect, OrderEffectRequest
 
 
 class Engine(Protocol):
@@ -103,6 +104,8 @@ class Classifiers(Engine, Protocol):
     def classify(self, request: classifiers.ClassifyRequest) -> classifiers.ClassifyResponse: ...
 
     def is_loaded(self, spec: str, function: str | None) -> bool: ...
+
+    def order_effect(self, request: OrderEffectRequest) -> OrderEffect: ...
 
     def list_classifiers(self) -> classifiers.ClassifierList: ...
 

@@ -18,9 +18,9 @@ from counterpose_core.contract.judges import JudgeItem, Judgement, JudgeRequest
 from counterpose_core.errors import BackendUnavailable, CounterposeError, InvalidRequest, UnknownModel
 from counterpose_core.images.codecs import decode_image, encode_raw
 from counterpose_core.suite import JudgeSuite
+from counterpose_services.openai_api import shared_look
 from counterpose_services.openai_api.requirements import require_server
 from counterpose_services.openai_api.server import ATTEMPTS
-from counterpose_services.scorer import chat_judge
 from counterpose_services.scorer.chat_judge import ChatJudge
 from counterpose_services.settings import ServiceSettings
 from fakes.openai_server import URL, server_over
@@ -219,7 +219,7 @@ def test_callers_share_one_look_at_a_server_that_is_down(
         assert len(set(callers.map(told, range(6)))) == 1
     assert len(tries) == ATTEMPTS
     # After a while the next one looks again.
-    monkeypatch.setattr(chat_judge, "SHARED_FAILURE_S", 0.0)
+    monkeypatch.setattr(shared_look, "SHARED_FAILURE_S", 0.0)
     judge = ChatJudge(server_over(down, seconds=300.0), SUITE, store)
     for looks in (2, 3):
         told()
@@ -229,7 +229,7 @@ def test_callers_share_one_look_at_a_server_that_is_down(
 def test_a_judge_that_was_not_seen_to_see_judges_once_it_is(
     store: BlobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_judge, "SHARED_FAILURE_S", 0.0)
+    monkeypatch.setattr(shared_look, "SHARED_FAILURE_S", 0.0)
     server, is_up = Server(json.dumps(YES)), False
 
     def answer(request: httpx.Request) -> httpx.Response:

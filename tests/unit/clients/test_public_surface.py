@@ -54,6 +54,7 @@ PUBLIC = [
     "push_results_to_hub", "push_to_hub",
 ]  # fmt: skip
 ERRORS = [
+    "AnswerOffList", "AnswerRefused", "AnswerUnreadable", "NoLabel",
     "ArtifactCorrupt", "ArtifactMissing", "AttentionNotHooked", "BackendError", "BackendUnavailable",
     "BadBackendOutput", "BudgetSpent", "Cancelled", "ClassMapMismatch", "ClusterRefused", "DatasetEmpty",
     "DeadlineExceeded",

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from counterpose_core.contract import captioner, editor, judges, perturber, scorer
+from counterpose_core.contract.classifiers import ClassifyRequest
 from counterpose_core.contract.images_api import ImagesApiPreset
 from counterpose_core.contract.spending import SPENT_HEADER, Price, SpendingLimits, Spent
 from counterpose_core.errors import (
@@ -20,6 +21,7 @@ from counterpose_core.errors import (
 )
 from counterpose_core.served_calls import called_models, suite_of_request
 from counterpose_core.suite import JudgeSuite, Suite
+from counterpose_core.suite_chats import ChatSuite
 from counterpose_gateway.methods.bug_hunt.method import BUG_HUNT
 from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from counterpose_gateway.records.spending import Allotment
@@ -59,6 +61,13 @@ class Book:
         self.lines.append((f"{run_id} {call}", spent))
 
 
+CHATS = {
+    "scene": ChatSuite(server=URL, model="vlm", max_tokens=30),
+    "whole": ChatSuite(server="https://other.example/v1", model="vlm-2", answers="labels"),
+}
+SHOWN = {"images": [REF, "b" * 64], "classes": ["boat", "tram", "sled"]}
+
+
 def calling_suite() -> Suite:
     suite = fake_suite()
     own = {"engine": "openai", "server": URL}
@@ -70,6 +79,7 @@ def calling_suite() -> Suite:
             ),
             "editor_part": suite.editor.model_copy(update={"server": URL}),
             "judge": JudgeSuite(server=URL, model="vlm", max_tokens=200),
+            "chat": CHATS,
         }
     )
 
@@ -231,3 +241,37 @@ def test_a_budget_is_of_what_the_method_asks() -> None:
 def test_a_hunt_asks_the_perturber_only_to_vary_captions(vary: float, called: set[str]) -> None:
     asked = suite_of_request(SimpleNamespace(vary=vary), calling_suite(), BUG_HUNT.needs)
     assert called_models(asked).keys() == called
+
+
+@pytest.mark.parametrize(
+    ("classifier", "most"),
+    [
+        # What a replica looks at first is at most six calls.
+        ("chat:scene", Spent(calls=2 + 6, output_tokens=30 * (2 + 6))),
+        ("chat:whole", Spent(calls=2 * 4 + 6, output_tokens=2 * 4 + 6 * 64)),
+    ],
+)
+async def test_a_classifier_that_chats_has_an_account_of_its_own(classifier: str, most: Spent) -> None:
+    answered = {"outcomes": 2 * [{"value": {"probabilities": [1, 0, 0], "top": [0]}}], "model": GOOD["model"]}
+    handle, _ = answering(httpx.Response(200, json=answered, headers=TOLD))
+    request = ClassifyRequest.model_validate({"classifier": classifier, **SHOWN})
+    await services_over(handle, book := Book()).classifiers.classify(request)
+    assert book.lines == [(f"run-1 {classifier}", most), ("run-1 call 1", TOOK)]
+
+
+async def test_another_classifier_costs_nothing() -> None:
+    answered = {"outcomes": 2 * [{"value": {"probabilities": [1, 0, 0], "top": [0]}}], "model": GOOD["model"]}
+    handle, _ = answering(httpx.Response(200, json=answered))
+    request = ClassifyRequest.model_validate({"classifier": "timm:resnet50", **SHOWN})
+    await services_over(handle, book := Book()).classifiers.classify(request)
+    assert book.lines == []
+
+
+def test_a_run_pays_the_classifiers_that_it_names_each_at_its_price() -> None:
+    request = SimpleNamespace(classifiers=["timm:resnet50", "chat:whole"], judges=())
+    suite = suite_of_request(request, calling_suite(), ())
+    assert called_models(suite) == {"chat:whole": ("vlm-2", "other.example")}
+    found = Allotment.of(SpendingLimits(usd=1.0, prices={"vlm-2": Price(usd_per_call=0.5)}), suite)
+    assert found.unpriced == []
+    assert found.refusal({"chat:whole": Spent(calls=1)}, "chat:whole", Spent(calls=1)) is None
+    assert found.refusal({"chat:whole": Spent(calls=2)}, "chat:whole", Spent(calls=1)) is not None

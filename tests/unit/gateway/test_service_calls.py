@@ -20,6 +20,7 @@ from counterpose_core.contract import (
 )
 from counterpose_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
 from counterpose_core.contract.editor_backends import Capabilities
+from counterpose_core.contract.order_effects import OrderEffectRequest
 from counterpose_core.contract.prompt_to_prompt import PromptToPromptPreset
 from counterpose_core.errors import (
     BackendUnavailable,
@@ -198,7 +199,16 @@ def test_every_batch_method_of_the_ports_is_covered() -> None:
     ports = (Captioner, Perturber, Editor, Scorer, Classifiers)
     methods = {name for port in ports for name in vars(port) if not name.startswith("_")}
     called = {path.rpartition("/")[2].replace("-", "_") for path in CALLS}
-    assert methods - called == {"describe", "list_classifiers"}
+    assert methods - called == {"describe", "list_classifiers", "order_effect"}
+
+
+async def test_the_effect_of_an_order_is_asked_of_its_service() -> None:
+    changes = {"estimate": 0.5, "low": 0.1, "high": 0.9, "n": 4}
+    handle, seen = answering(httpx.Response(200, json={"orders": 2, "changes": changes, "even": 0.5}))
+    request = OrderEffectRequest(classifier="chat:colour", images=[REF], classes=["a", "b"], seed=1)
+    found = await services_of(caller_over(handle)).classifiers.order_effect(request)
+    assert (found.orders, found.changes.n, found.first) == (2, 4, None)
+    assert seen[-1].url.path == "/classifiers/v1/order-effect"
 
 
 async def test_classifiers_are_listed_by_their_service() -> None:

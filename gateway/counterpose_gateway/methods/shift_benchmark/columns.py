@@ -8,7 +8,7 @@ From the recorded items of a benchmark to columns, one item at a time.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from counterpose_core.types import BlobRef, Cost, ItemState
 from counterpose_gateway.methods.shift_benchmark.cells import Cell
 from counterpose_gateway.records.recorded_items import RecordedItem
 from counterpose_gateway.runs.recorded import recorded_config
+from counterpose_gateway.steps.outcomes_in_words import outcome_of, outcome_shares
 from counterpose_gateway.summaries.columns import NONE, Codes
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Failures:
         self.asked = 0
         self.images: Counter[str] = Counter()
         self.first: dict[str, str] = {}
+        self.reasons: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def add(self, answers: Collection[str], reasons: Mapping[str, str], models: Sequence[str]) -> None:
         """Add an image that the classifiers were asked about: who answered, and why others did not."""
@@ -48,7 +50,9 @@ class Failures:
         for model in models:
             if model not in answers:
                 self.images[model] += 1
-                self.first.setdefault(model, reasons.get(model, _UNKNOWN))
+                why = reasons.get(model, _UNKNOWN)
+                self.first.setdefault(model, why)
+                self.reasons[model][outcome_of(why)] += 1
 
 
 def summarize_unanswered(
@@ -66,6 +70,7 @@ def summarize_unanswered(
             images=images,
             of=failures.asked,
             detail=failures.first[model],
+            outcomes=outcome_shares(failures.reasons[model], failures.asked),
             state=None if model in judged else "cannot-tell",
         )
         for model, images in failures.images.items()

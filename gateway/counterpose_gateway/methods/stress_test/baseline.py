@@ -22,11 +22,13 @@ from counterpose_core.contract.baselines import (
     Mistake,
 )
 from counterpose_core.contract.classifiers import ClassifyRequest, DescribeRequest
+from counterpose_core.contract.order_effects import MOST_TURNED_IMAGES, OrderEffect, OrderEffectRequest
 from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.errors import BackendError, CounterposeError
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.coded import Flags
+from counterpose_core.suite_chats import chats
 from counterpose_core.tasks import Task, Truth, task_of
 from counterpose_gateway.records.source_table import SourceTable, TableSource
 from counterpose_gateway.runs.calls import together
@@ -129,6 +131,7 @@ async def _baseline(
         tried, better = await _fed_otherwise(request, first, task, _right(found), services)
     return ClassifierBaseline(
         classifier=spec,
+        order=await _order_effect(request, create.seed, services),
         tried=tried,
         better=better,
         accuracy=proportion(len(answered) - len(wrong), len(answered)),
@@ -141,6 +144,24 @@ async def _baseline(
         ],
         mistakes=[_mistake(*wrong[place]) for place in surest],
     )
+
+
+async def _order_effect(request: ClassifyRequest, seed: int, services: Services) -> OrderEffect | None:
+    """Ask a model that chats about the first images in other orders of the labels, too."""
+    if not chats(request.classifier) or len(request.classes) == 1:
+        return None
+    try:
+        return await services.classifiers.order_effect(
+            OrderEffectRequest(
+                classifier=request.classifier,
+                images=request.images[:MOST_TURNED_IMAGES],
+                classes=request.classes,
+                seed=seed,
+            )
+        )
+    except CounterposeError:
+        # The other figures stand without it.
+        return None
 
 
 async def _answers(

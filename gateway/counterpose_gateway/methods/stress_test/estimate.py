@@ -90,7 +90,7 @@ async def estimate(create: StressTestQuestion, context: RunContext) -> StressTes
         ],
         baseline=prepared.config.baseline,
         reason=_reason(create, division, pairs),
-        spending=most_spent(prepared, context.suite),
+        spending=most_spent(prepared, context.suite, beside.get("operations", 0)),
         **beside,
     )
 
@@ -115,6 +115,7 @@ async def _of_operations(
         baseline=config.baseline,
         operations=beside["operations"],
         reason=None,
+        spending=most_spent(prepared, context.suite, beside["operations"]),
     )
 
 

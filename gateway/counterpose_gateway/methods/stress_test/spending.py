@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from counterpose_core.contract.spending import SpendingEstimate, Spent
 from counterpose_core.served_calls import (
+    answers,
     called_models,
     captions,
     checks_seed,
@@ -13,18 +14,20 @@ from counterpose_core.served_calls import (
 )
 from counterpose_core.stress_test.item_counts import CONTROLS, edits_per_source
 from counterpose_core.suite import Suite
+from counterpose_core.suite_chats import CHAT
 from counterpose_gateway.methods.stress_test.prepared import Prepared
 from counterpose_gateway.methods.stress_test.screen.proposals import MOST_VARIANTS, PLACEBO_VARIANTS
 from counterpose_gateway.records.spending import estimated
 
 
-def most_spent(prepared: Prepared, suite: Suite) -> SpendingEstimate | None:
+def most_spent(prepared: Prepared, suite: Suite, operations: int = 0) -> SpendingEstimate | None:
     """Return the most that a run costs in which nothing is tried again; None where nobody is called.
 
     Every image counts as one without a caption, and every edit as one that the filters let through.
+    ``operations`` is the number of images that operations make.
     """
     division, request = prepared.division, prepared.config.request
-    suite = suite_of_request(request, suite)
+    suite = suite_of_request(request, suite, None if prepared.config.edits_captions else ())
     if not (called := called_models(suite)):
         return None
     plan = division.plan
@@ -49,4 +52,8 @@ def most_spent(prepared: Prepared, suite: Suite) -> SpendingEstimate | None:
     if "scorer" in called:
         # A confirmed change is judged beside its placebo.
         spent["scorer"] = judgements(suite, screened * items + 2 * confirmed)
+    # Beside its edits each source; a confirmed change beside its placebo and its source.
+    images = operations + (screened * (1 + items) + 3 * confirmed if items else 0)
+    for name, part in suite.chat.items():
+        spent[f"{CHAT}{name}"] = answers(part, images, len(prepared.config.classes))
     return estimated(spent, request.spending, suite)

@@ -193,7 +193,7 @@ class _GrowingPart:
         for service, seconds in (result.get("service_seconds") or _NOTHING).items():
             self._seconds[service] = self._seconds.get(service, 0) + seconds
         if kept:
-            self._predicted += bool(result.get("predictions"))
+            self._predicted += bool(result.get("predictions") or result.get("unanswered"))
             for classifier, detail in (result.get("unanswered") or _NOTHING).items():
                 self._unanswered[classifier][detail] += 1
 

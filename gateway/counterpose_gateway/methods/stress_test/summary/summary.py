@@ -53,6 +53,7 @@ from counterpose_gateway.methods.stress_test.summary.preservation import summari
 from counterpose_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 from counterpose_gateway.runs.recorded import recorded_config
 from counterpose_gateway.steps.objectionable import OBJECTIONABLE
+from counterpose_gateway.steps.outcomes_in_words import outcome_shares
 from counterpose_gateway.summaries.accounting import ends_of, wall_seconds
 from counterpose_gateway.summaries.columns import NONE
 
@@ -235,7 +236,13 @@ def count_unanswered(columns: ItemColumns) -> list[Unanswered]:
 def unanswered_by(reasons: Mapping[str, Counter[str]], images: int) -> list[Unanswered]:
     """Name the classifiers that gave no answer to some of so many images, with the commonest reason."""
     found = [
-        Unanswered(classifier=name, images=why.total(), of=images, detail=why.most_common(1)[0][0])
+        Unanswered(
+            classifier=name,
+            images=why.total(),
+            of=images,
+            detail=why.most_common(1)[0][0],
+            outcomes=outcome_shares(why, images),
+        )
         for name, why in reasons.items()
     ]
     return sorted(found, key=lambda one: (-one.images, one.classifier))

@@ -12,7 +12,7 @@ from counterpose_core.contract.recipes import Recipe
 from counterpose_core.contract.runs import TransformedImage
 from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_core.errors import BackendError, CounterposeError
+from counterpose_core.errors import BackendError, CounterposeError, NoLabel
 from counterpose_core.stress_test.severity.draw import Share, share_of
 from counterpose_core.stress_test.severity.failure_points import next_level
 from counterpose_core.tasks import Truth, task_of
@@ -160,7 +160,8 @@ class ImageAnswers:
                     pairs[name] = task.scored(outcome.unwrap(), Truth.of(self.item))
                 except CounterposeError as error:
                     missing[name] = error.detail
-                    if recipe == self.control and len(missing) == len(answers):
+                    failed = not isinstance(error, NoLabel)
+                    if failed and recipe == self.control and len(missing) == len(answers):
                         # Without the control, no other image of this photograph can be compared.
                         raise
 
