@@ -11,7 +11,7 @@ from tqdm import tqdm
 from counterpose_core.contract.classifiers import Prediction
 from counterpose_core.contract.scored import Scored
 from counterpose_core.images.codecs import decode_image
-from counterpose_core.tasks import classification_of
+from counterpose_core.tasks import Truth, classification_of
 from counterpose_gateway.runs.stores import Store
 from counterpose_miniature.training.stage import write_atomically
 from evaluation.validity.contestants import Contestant
@@ -74,4 +74,4 @@ class Answers:
 
 def _pair(p: Floats, label: str) -> Scored:
     best = np.argsort(-p, kind="stable")[:_TOP].tolist()
-    return classification_of(CLASSES).scored(Prediction(probabilities=p.tolist(), top=best), label)
+    return classification_of(CLASSES).scored(Prediction(probabilities=p.tolist(), top=best), Truth(label))

@@ -14,7 +14,7 @@ from counterpose_core.image_folders import LABELS, METADATA
 _IMAGE, _CLASS = (("filename", "file", "image", "image_path", "path"), ("class", "class_name", "category"))
 _COLUMNS = dict.fromkeys(_IMAGE, "file_name") | dict.fromkeys(_CLASS, "label")
 """Columns of a table of labels, and what `metadata.csv` calls them."""
-FIELDS = ("label", "caption", "group", "mask")
+FIELDS = ("label", "caption", "group", "mask", "labels")
 """What a line may say of an image; each has to be text, also where a reader asks for others."""
 
 
@@ -22,8 +22,9 @@ def metadata_notes(folder: Path, fields: tuple[str, ...]) -> dict[str, dict[str,
     """Return what the folder's metadata says of each image, by the name that it writes; {} without any.
 
     A line of ``metadata.jsonl`` is ``{"file_name": "plate/1.png", "group": "video-3"}``, where all but the
-    name are optional; ``metadata.csv`` has columns of these names. Without either, ``labels.csv`` is read,
-    whose columns may be called otherwise, such as ``filename`` and ``class``. Only ``fields`` are returned.
+    name are optional; ``labels`` is a list of further labels. ``metadata.csv`` has such columns, with bars
+    between further labels. Without either, ``labels.csv`` is read, whose columns may be called
+    otherwise, such as ``filename`` and ``class``. Only ``fields`` are returned.
 
     Raises:
         InvalidRequest: the file cannot be read, a line has another form, or two lines of one image differ.
@@ -50,9 +51,10 @@ def read_notes(path: Path, fields: tuple[str, ...], *, required: bool = False) -
         if not isinstance(name, str) or not name:
             raise InvalidRequest(f"{other_form}: it names no image")
         for field in fields if required else FIELDS:
-            value = row.get(field)
+            value = _labels(row.get(field)) if field == "labels" else row.get(field)
             if not isinstance(value, str | None) or _is_half(value):
-                raise InvalidRequest(f"{other_form}: {field!r} has to be text")
+                form = "a list of names" if field == "labels" else "text"
+                raise InvalidRequest(f"{other_form}: {field!r} has to be {form}")
             if required and not (value or "").strip():
                 raise InvalidRequest(f"{other_form}: it has no {field}")
             if (
@@ -64,6 +66,20 @@ def read_notes(path: Path, fields: tuple[str, ...], *, required: bool = False) -
                     f"line {number} of {str(path)!r} gives {name!r} a second {field}; keep one"
                 )
     return notes
+
+
+def further_labels(note: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the further labels that a note gives its image."""
+    return tuple(json.loads(note.get("labels", "[]")))
+
+
+def _labels(value: object) -> object:
+    """Further labels as JSON: those of a list, or of a table's cell, parted by bars."""
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split("|") if name.strip()]
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        return value
+    return json.dumps(value, ensure_ascii=False) if value else None
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:

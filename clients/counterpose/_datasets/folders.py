@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from counterpose._datasets.uploads import LabelledImage
 from counterpose_core.contract.datasets import Outline, RejectedSource
 from counterpose_core.errors import DatasetEmpty, InvalidRequest
 from counterpose_core.folder_masks import folder_masks
-from counterpose_core.folder_metadata import metadata_notes, read_notes
+from counterpose_core.folder_metadata import further_labels, metadata_notes, read_notes
 from counterpose_core.image_folders import LABELS, SUFFIXES, ClassFolders, left_out_loose, read_class_folders
 from counterpose_core.text.folder_names import NAMES, folder_classes, read_names
 
@@ -30,6 +31,7 @@ class ImageFile(LabelledImage):
     group: str | None = None
     mask: Path | Outline | None = None
     loose: bool = False
+    labels: tuple[str, ...] = ()
 
     @property
     def filename(self) -> str:
@@ -101,11 +103,12 @@ def images_in(
     left_out = [*listed.left_out, *left_out_loose(loose, f"move it into one, or label it in {LABELS}")]
     if not listed.images and not labels:
         raise _no_images(folder, loose, left_out)
-    notes = metadata_notes(root, ("group", "mask"))
+    notes = metadata_notes(root, ("group", "mask", "labels"))
     if groups is None:
         groups = {name: note["group"] for name, note in notes.items() if "group" in note}
     # A misspelt name would silently leave its image to the captioner, or let it count as independent.
     captions, groups = listed.by_image("caption", captions or {}), listed.by_image("group", groups)
+    further = listed.by_image("labels", {name: note for name, note in notes.items() if "labels" in note})
     if names is None and (root / NAMES).is_file():
         names = read_names(root / NAMES)
     classes = folder_classes((path.parent.name for path in listed.images), names)
@@ -115,7 +118,13 @@ def images_in(
     masks = folder_masks(listed, column, labels)
     found = [
         ImageFile(
-            labels[name], path, captions.get(name), groups.get(name), masks.masks.get(name), path in flat
+            labels[name],
+            path,
+            captions.get(name),
+            groups.get(name),
+            masks.masks.get(name),
+            path in flat,
+            further_labels(further.get(name, {})),
         )
         for path, name in images
         if path not in masks.files
@@ -193,6 +202,7 @@ def folder_digest(images: Sequence[ImageFile]) -> str:
             *((image.group.encode(),) if image.group else ()),
             *((b"class", image.label.encode()) if image.label != image.folder else ()),
             *_mask_parts(image.where()),
+            *((b"labels", json.dumps(image.labels).encode()) if image.labels else ()),
         ):
             digest.update(hashlib.sha256(part).digest())
     return digest.hexdigest()[:12]

@@ -24,6 +24,7 @@ class LabelledImage(ABC):
     caption: str | None
     group: str | None
     pair: Pairing | None = None
+    labels: tuple[str, ...] = ()
 
     @property
     @abstractmethod
@@ -138,4 +139,5 @@ def _upload_of(image: LabelledImage) -> SourceUpload | RejectedSource:
         mask_base64=base64.b64encode(where).decode("ascii") if isinstance(where, bytes) else None,
         outline=where if isinstance(where, Outline) else None,
         pair=image.pair,
+        labels=list(image.labels),
     )

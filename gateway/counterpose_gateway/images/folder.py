@@ -8,7 +8,7 @@ from pathlib import Path
 
 from counterpose_core.contract.datasets import Outline, Pairing, RejectedSource
 from counterpose_core.folder_masks import folder_masks
-from counterpose_core.folder_metadata import metadata_notes
+from counterpose_core.folder_metadata import further_labels, metadata_notes
 from counterpose_core.image_folders import left_out_loose, read_class_folders
 from counterpose_core.text.folder_names import NAMES, folder_classes, read_names
 
@@ -18,7 +18,8 @@ class RawSource:
     """An image before intake; ``content`` is None if it could not be read.
 
     ``pointer`` is its place in the request, if it came with one; ``mask`` is a file or an outline of its
-    object, and empty bytes if the file could not be read; ``pair`` says what it was made of.
+    object, and empty bytes if the file could not be read; ``pair`` says what it was made of;
+    ``labels`` are further ones.
     """
 
     filename: str
@@ -29,6 +30,7 @@ class RawSource:
     group: str | None = None
     mask: bytes | Outline | None = None
     pair: Pairing | None = None
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class ImageFolder:
                 group=note.get("group"),
                 content=_read(path),
                 mask=_mask(self.masks.get(name)),
+                labels=further_labels(note),
             )
 
 
@@ -75,7 +78,7 @@ def read_folder(
             not exist, or a WordNet id has no name.
     """
     listed = read_class_folders(folder)
-    fields = ("label", "group", "mask", *(("caption",) if with_captions else ()))
+    fields = ("label", "group", "mask", "labels", *(("caption",) if with_captions else ()))
     notes = listed.by_image("note", metadata_notes(folder, fields))
     labelled: list[Path] = []
     loose: list[Path] = []

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
 from counterpose_core.blobs import BlobStore
-from counterpose_core.contract.datasets import Outline, Pairing, RejectedSource, SourcesAdded, SourceUpload
-from counterpose_core.contract.recipes import IDENTITY, PLACEBO
+from counterpose_core.contract.datasets import Outline, RejectedSource, SourcesAdded, SourceUpload
 from counterpose_core.errors import (
     ClassMapMismatch,
     CounterposeError,
@@ -36,16 +36,14 @@ from counterpose_core.images.packing import PackedImage, pack
 from counterpose_core.text.folder_names import notes_on_names
 from counterpose_core.text.plain_text import (
     Appearances,
-    check_caption,
     check_name,
-    check_text,
-    check_words,
     find_confusable,
     strip_invisible,
 )
 from counterpose_gateway.images.folder import RawSource, read_folder
 from counterpose_gateway.images.pixels import PIXELS
 from counterpose_gateway.images.quota import Quotas, Room
+from counterpose_gateway.images.source_text import LONGEST_LABEL, check_source
 from counterpose_gateway.records.sources import NewSource
 
 if TYPE_CHECKING:
@@ -54,11 +52,6 @@ if TYPE_CHECKING:
 SMALLEST_SIDE = 8
 """Pixels; smaller images show nothing that an edit could change."""
 LARGEST_FILE = 48_000_000
-LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION, LONGEST_GROUP, LONGEST_CHANGE = 255, 200, 2000, 200, 80
-LONGEST_REASON = 200
-"""Characters, as for uploads: a folder's files reach the ledger without passing the contract."""
-RESERVED = (IDENTITY, PLACEBO, "original")
-"""What the images are called that stand beside a change."""
 CLASSES = "classes.json"
 _BATCH = 1000
 
@@ -132,6 +125,7 @@ def _uploaded(uploads: Sequence[SourceUpload]) -> Iterator[RawSource]:
             content=_from_base64(upload.content_base64),
             mask=_uploaded_mask(upload),
             pair=upload.pair,
+            labels=tuple(upload.labels),
             pointer=f"/sources/{number}",
         )
 
@@ -259,23 +253,7 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
     Raises:
         RequestError: it is refused; the pointer names the field.
     """
-    check_text(source.filename, field="filename", most=LONGEST_FILENAME)
-    check_name(source.label, field="label", most=LONGEST_LABEL)
-    if source.group is not None:
-        check_words(source.group, field="group", most=LONGEST_GROUP)
-    if source.caption is not None:
-        check_caption(source.caption, most=LONGEST_CAPTION)
-    if source.pair is not None:
-        _check_pair(source.pair)
-    if _is_path_elsewhere(source.filename):
-        raise InvalidRequest(
-            f"the file name {source.filename!r} is a path; send the name alone", pointer="/filename"
-        )
-    if classes is not None and source.label not in classes:
-        detail = (
-            f"the label {source.label!r} is not a class of the dataset; use one of {', '.join(classes[:5])}"
-        )
-        raise ClassMapMismatch(detail, pointer="/label")
+    check_source(source, classes)
     if source.content is None:
         raise ImageUndecodable(
             f"{source.filename!r} is unreadable or not base64; send the file's bytes in base64"
@@ -294,17 +272,6 @@ def admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None, ro
         return _put(source, pack(pixels), (width, height), mask, store, room)
 
 
-def _check_pair(pair: Pairing) -> None:
-    if pair.not_made is not None:
-        check_text(pair.not_made, field="pair/not_made", most=LONGEST_REASON)
-    if (change := pair.change) is None:
-        return
-    check_words(change, field="pair/change", most=LONGEST_CHANGE)
-    if change in RESERVED:
-        detail = f"the change {change!r} has a name of Counterpose's own; call it otherwise"
-        raise InvalidRequest(detail, pointer="/pair/change")
-
-
 def _put(
     source: RawSource,
     packed: PackedImage,
@@ -319,6 +286,7 @@ def _put(
         stored=len(packed.data) + (0 if mask is None else len(mask.data)),
         mask=None if mask is None else mask.ref,
         pair=None if source.pair is None else source.pair.model_dump_json(),
+        labels=json.dumps(source.labels) if source.labels else None,
     )  # fmt: skip
     if room is not None:
         room.take(new)
@@ -331,12 +299,6 @@ def _put(
 def _composed(caption: str | None) -> str | None:
     # Normalised to one spelling of each letter, because edits are compared word by word.
     return None if caption is None else unicodedata.normalize("NFC", caption)
-
-
-def _is_path_elsewhere(filename: str) -> bool:
-    # Windows paths have both slashes and drives: an export unpacked there must stay in its folder too.
-    path = PureWindowsPath(filename)
-    return bool(path.anchor) or ".." in path.parts
 
 
 def _uploaded_mask(upload: SourceUpload) -> bytes | Outline | None:

@@ -29,6 +29,7 @@ class PlannedItem:
     Items with one ``item_group`` are leased together. ``caption`` is the user's caption or the one that
     an earlier stage wrote, or None if the captioner is to write it. An item that is made from no image names
     one of its class. ``instruction`` is what a later stage asks of it, as JSON, for the method to read.
+    ``labels`` are the further labels of its source, None without.
     """
 
     item_key: str
@@ -41,6 +42,7 @@ class PlannedItem:
     slot: int = 0
     caption: str | None = None
     instruction: Mapping[str, Any] | None = None
+    labels: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

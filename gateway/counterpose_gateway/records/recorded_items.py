@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from counterpose_core.contract.runs import RunItem
@@ -23,6 +23,7 @@ class RecordedItem(NamedTuple):
     state: ItemState
     reason: str | None
     code: str | None
+    labels: Sequence[str] | None
     instruction: Mapping[str, Any] | None
     result: Mapping[str, Any] | None
 

@@ -7,6 +7,7 @@ source of it. The rest is read when needed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -47,6 +48,7 @@ class TableSource:
     group: str | None = None
     caption: str | None = None
     mask: str | None = None
+    labels: list[str] | None = None
 
 
 class Texts:
@@ -100,7 +102,8 @@ class SourceTable:
     ``labels`` are numbers in ``label_names`` and are rows of the columns; ``groups`` are numbers in
     ``group_names``, -1 for a source that stands alone, and are in the order of this table. ``masks``, rows of
     the columns, are empty for a source without one, and None if no source has one. ``sides`` are the longest
-    sides in pixels that any image of the columns has.
+    sides in pixels that any image of the columns has. ``sets``, rows of the columns, are numbers in
+    ``label_sets``, the further labels of a source, -1 for none.
     """
 
     ids: Texts
@@ -114,11 +117,14 @@ class SourceTable:
     group_names: Sequence[str]
     masks: Texts | None = None
     sides: frozenset[int] = frozenset()
+    sets: NDArray[np.int32] | None = None
+    label_sets: Sequence[list[str]] = ()
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> SourceTable:
         """Return a table of sources that are in memory already."""
-        labels, groups = Codes(), Codes()
+        labels, groups, sets = Codes(), Codes(), Codes()
+        further = [sets.code(json.dumps(source.labels) if source.labels else None) for source in sources]
         return cls(
             ids=Texts.of([source.id for source in sources]),
             images=Texts.of([source.image for source in sources]),
@@ -131,6 +137,8 @@ class SourceTable:
             group_names=groups.names,
             masks=_masks(sources),
             sides=frozenset(max(source.width, source.height) for source in sources),
+            sets=np.array(further, dtype=np.int32),
+            label_sets=[json.loads(name) for name in sets.names],
         )
 
     def __len__(self) -> int:
@@ -148,7 +156,7 @@ class SourceTable:
             for number, place in enumerate(places.tolist(), start=first):
                 yield TableSource(
                     self.ids.text(place), self.images.text(place), self.label_names[int(self.labels[place])],
-                    self.group(number), captions.get(place), self.mask(number),
+                    self.group(number), captions.get(place), self.mask(number), self.further_labels(number),
                 )  # fmt: skip
 
     def take(self, which: NDArray[np.intp]) -> SourceTable:
@@ -193,6 +201,15 @@ class SourceTable:
         if self.masks is None or not self.masks.values[self.places[number]]:
             return None
         return self.masks.text(self.places[number])
+
+    def further_labels(self, number: int) -> list[str] | None:
+        """Return the further labels of one of the sources, or None."""
+        code = _ALONE if self.sets is None else int(self.sets[self.places[number]])
+        return None if code == _ALONE else self.label_sets[code]
+
+    def number_labelled(self) -> int:
+        """Return how many of the sources have further labels."""
+        return 0 if self.sets is None else int((self.sets[self.places] != _ALONE).sum())
 
     def masked(self) -> NDArray[np.bool_]:
         """Return which of the sources have a mask."""

@@ -13,7 +13,7 @@ class NewSource:
     """A stored image: ``image`` is its blob; width and height are in pixels.
 
     ``mask`` is the blob that says where its object is; ``stored`` counts the bytes of both. ``pair`` is the
-    JSON of what it was made of.
+    JSON of what it was made of, and ``labels`` of its further labels.
     """
 
     image: str
@@ -26,6 +26,7 @@ class NewSource:
     stored: int = 0
     mask: str | None = None
     pair: str | None = None
+    labels: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from counterpose_core.contract.failure_criteria import Criterion
 from counterpose_core.contract.samples import SampleResult
 from counterpose_core.errors import CounterposeError
 from counterpose_core.images.clip_metrics import Vectors, cosine
-from counterpose_core.tasks import classification_of
+from counterpose_core.tasks import Truth, classification_of
 from counterpose_core.text.class_prompts import object_caption
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls, together
@@ -91,7 +91,7 @@ async def classify_samples(
     for draft in drafts:
         with drops.on_error([draft.item]):
             label = draft.item.label
-            pairs, missing = scored_answers(answers, draft.image, label, task)
+            pairs, missing = scored_answers(answers, draft.image, Truth(label), task)
             failed = {spec: _fails(judge, answers[spec], draft.image, label) for spec in pairs}
             update = {"predictions": pairs, "unanswered": missing, "failed": failed}
             classified.append(replace(draft, result=draft.result.model_copy(update=update)))

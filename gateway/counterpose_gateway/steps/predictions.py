@@ -9,7 +9,7 @@ from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.classifiers import ClassifyRequest, Prediction
 from counterpose_core.contract.scored import Scored
 from counterpose_core.errors import CounterposeError
-from counterpose_core.tasks import Task
+from counterpose_core.tasks import Task, Truth
 from counterpose_gateway.runs.calls import Calls, repeated, together
 
 Answers = dict[str, Outcome[Prediction]]
@@ -53,7 +53,7 @@ async def _classify(calls: Calls, spec: str, images: list[str], classes: Sequenc
 
 
 def scored_answers(
-    answers: dict[str, Answers], image: str, label: str, task: Task
+    answers: dict[str, Answers], image: str, truth: Truth, task: Task
 ) -> tuple[dict[str, Scored], dict[str, str]]:
     """Score the answers to one image by the classifier's name, and say why each of the others has none.
 
@@ -63,7 +63,7 @@ def scored_answers(
     pairs, errors = dict[str, Scored](), dict[str, CounterposeError]()
     for spec, outcomes in answers.items():
         try:
-            pairs[spec] = task.scored(outcomes[image].unwrap(), label)
+            pairs[spec] = task.scored(outcomes[image].unwrap(), truth)
         except CounterposeError as error:
             errors[spec] = error
     if errors and not pairs:

@@ -76,6 +76,8 @@ class SourceUpload(ClientBody):
     everywhere."""
     outline: Outline | None = None
     """Polygons around the object in the place of a mask, or null for none."""
+    labels: list[str] = Field(default=[], max_length=1000, exclude_if=lambda labels: not labels)
+    """Further labels of the image, for tasks that know several: for a classification as right as `label`."""
     pair: Pairing | None = None
     """What the image was made of, of a dataset of pairs; null for an image of its own."""
 
@@ -155,6 +157,8 @@ class Source(ResponseBody):
     """Height in pixels."""
     mask: BlobRef | None = Field(default=None, exclude_if=lambda mask: mask is None)
     """SHA-256 of the mask in the store, light where the object is; absent if there is none."""
+    labels: list[str] = Field(default=[], exclude_if=lambda labels: not labels)
+    """Further labels of the image; absent if it has none."""
     pair: Pairing | None = Field(default=None, exclude_if=lambda pair: pair is None)
     """What it was made of, of a dataset of pairs; absent for an image of its own."""
 

@@ -263,6 +263,8 @@ class RunItem(ResponseBody, Generic[Result]):
     an image."""
     label: str
     """Class of the image."""
+    labels: list[str] | None = Field(default=None, exclude_if=lambda labels: labels is None)
+    """Further labels of the image; absent if it has none."""
     edit_type: EditType | None = None
     """Factor that the edit changes, or null for items other than edits."""
     slot: int = 0

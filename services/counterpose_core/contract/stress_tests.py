@@ -81,6 +81,8 @@ class StressTestConfig(ResponseBody):
     """Digest of the dataset when the run was created."""
     classes: list[str]
     """All classes of the dataset, among which the classifiers choose."""
+    labelled: int = Field(default=0, exclude_if=lambda number: not number)
+    """Number of source images that have further labels; absent if none has."""
     excluded: list[str] = []
     """Ids of the images that were left out by name."""
     objectionable: float | None = None

@@ -17,6 +17,7 @@ class FrozenPair:
 
     ``change`` names what differs: an edit type, a change of words or a shift. ``unit`` is the source image,
     or the group of sources that are not independent, such as frames of one video: what an interval counts.
+    ``labels`` are further labels of the source.
     """
 
     change: str
@@ -24,6 +25,7 @@ class FrozenPair:
     unit: str
     source: str
     image: str
+    labels: tuple[str, ...] = ()
 
 
 def frozen(pairs: Iterable[FrozenPair]) -> list[FrozenPair]:
@@ -33,7 +35,8 @@ def frozen(pairs: Iterable[FrozenPair]) -> list[FrozenPair]:
 
 def digest_of(pairs: Sequence[FrozenPair]) -> BlobRef:
     """Return the SHA-256 of the pairs as JSON: equal for equal sets, whoever reads them and when."""
-    rows = [astuple(pair) for pair in frozen(pairs)]
+    # Without further labels, which few have: digests of before stay.
+    rows = [astuple(pair)[: None if pair.labels else -1] for pair in frozen(pairs)]
     return digest(json.dumps(rows, ensure_ascii=True, separators=(",", ":")).encode())
 
 

@@ -3,6 +3,7 @@
 | module | |
 | --- | --- |
 | `task` | what every task can do |
+| `truth` | what an image shows |
 | `probabilities` | an answer that is a probability for each class |
 | `classification` | one right class an image, or several that are as right |
 
@@ -20,6 +21,7 @@ from pydantic import TypeAdapter
 from counterpose_core.contract.tasks import CLASSIFICATION, AnyTask, TaskFigures, TaskSettings
 from counterpose_core.tasks.classification import Classification, classification_of
 from counterpose_core.tasks.task import Task
+from counterpose_core.tasks.truth import Truth
 
 TASKS: Mapping[str, type[Any]] = MappingProxyType({"classification": Classification})
 """Each task by the name of its settings."""
@@ -37,9 +39,9 @@ def task_of(settings: TaskSettings, classes: Sequence[str]) -> Task:
     return task
 
 
-def figures_of(settings: TaskSettings) -> TaskFigures:
-    """Return what the figures of a task are called."""
-    figures: TaskFigures = TASKS[settings.name].figures(settings)
+def figures_of(settings: TaskSettings, labelled: int = 0) -> TaskFigures:
+    """Return what the figures of a task are called, of a run with so many images with further labels."""
+    figures: TaskFigures = TASKS[settings.name].figures(settings, labelled)
     return figures
 
 
@@ -53,4 +55,13 @@ def recorded_task(config: Mapping[str, Any]) -> AnyTask:
     return CLASSIFICATION if asked is None else _RECORDED.validate_python(asked)
 
 
-__all__ = ["TASKS", "Classification", "Task", "classification_of", "figures_of", "recorded_task", "task_of"]
+__all__ = [
+    "TASKS",
+    "Classification",
+    "Task",
+    "Truth",
+    "classification_of",
+    "figures_of",
+    "recorded_task",
+    "task_of",
+]

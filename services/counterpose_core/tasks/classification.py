@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from counterpose_core.contract.classifiers import Prediction
 from counterpose_core.contract.scored import Scored
@@ -14,6 +14,7 @@ from counterpose_core.contract.tasks import (
 )
 from counterpose_core.errors import InvalidRequest
 from counterpose_core.tasks.probabilities import by_probability, class_probabilities, most_probable
+from counterpose_core.tasks.truth import Truth
 from counterpose_core.text.near_names import did_you_mean
 
 
@@ -38,21 +39,18 @@ class Classification:
                 )
 
     @staticmethod
-    def figures(settings: ClassificationTask) -> TaskFigures:
-        """Return what its figures are called."""
-        acceptable = settings.acceptable
-        if not acceptable:
+    def figures(settings: ClassificationTask, labelled: int = 0) -> TaskFigures:
+        """Return what its figures are called; ``labelled`` images have further labels."""
+        rules = [*_of_classes(settings.acceptable), *_of_images(labelled)]
+        if not rules:
             return CLASSIFICATION_FIGURES
-        label, others = min(acceptable.items())
-        rest = len(acceptable) - 1
-        more = f", and those of {rest} more class{'es' * (rest > 1)} by theirs" if rest else ""
         rule = (
-            f"Several classes are right: images of {label} may be answered by {', '.join(others)}{more}. An "
-            "answer is right if it is any of them, and its score is the sum of their probabilities."
+            f"Several classes may be right: {', and '.join(rules)}. An answer is right if it is any of them, "
+            "and its score is the sum of their probabilities."
         )
         return CLASSIFICATION_FIGURES.model_copy(update={"score": "p(right classes)", "rule": rule})
 
-    def scored(self, prediction: Prediction, label: str) -> Scored:
+    def scored(self, prediction: Prediction, truth: Truth) -> Scored:
         """Score an answer: the sum over the right classes, right if the first is one of them.
 
         Raises:
@@ -60,7 +58,8 @@ class Classification:
         """
         probabilities = class_probabilities(prediction, self._classes)
         order = by_probability(probabilities)
-        right = {self._places[name] for name in (label, *self._acceptable.get(label, ()))}
+        acceptable = (*self._acceptable.get(truth.label, ()), *truth.labels)
+        right = {self._places[name] for name in (truth.label, *acceptable)}
         rank = min(order.index(place) for place in right) + 1
         # A sum of rounded probabilities may exceed 1 by a little.
         score = min(1.0, float(probabilities[sorted(right)].sum()))
@@ -75,3 +74,16 @@ def ranked(score: float, rank: int, shown: Sequence[tuple[str, float]]) -> Score
 def classification_of(classes: Sequence[str]) -> Classification:
     """Return the classification with one right class an image."""
     return Classification(CLASSIFICATION, classes)
+
+
+def _of_classes(acceptable: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    if acceptable:
+        label, others = min(acceptable.items())
+        rest = len(acceptable) - 1
+        more = f", those of {rest} more class{'es' * (rest > 1)} by theirs" if rest else ""
+        yield f"images of {label} may be answered by {', '.join(others)}{more}"
+
+
+def _of_images(labelled: int) -> Iterator[str]:
+    if labelled:
+        yield f"{labelled} source images have further labels of their own"

@@ -71,7 +71,7 @@ def test_new_and_upgraded_ledgers_have_exactly_the_tables_the_code_uses(
     opened = Database(empty_url)
     with opened.reading() as connection:
         assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
-        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "0106"
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "0107"
     opened.close()
     ledger = Ledger(empty_url)
     assert ledger.runs.get(create_run(ledger)).request_counts.total == 9

@@ -182,7 +182,7 @@ async def test_a_classifier_may_answer_all_of_its_own_classes(
     items = list(gateway.ledger.items.recorded(summary.run_id))
     assert items[0].result is not None
     pair = items[0].result["predictions"]["leaning"]
-    assert pair["top"][1][1] == pytest.approx(0.1 / (classes + 1))
+    assert pair["shown"][1][1] == pytest.approx(0.1 / (classes + 1))
     # The images as they are, too, or their line would be of an easier question than the figures.
     assert asked == {classes + 2}
 

@@ -215,6 +215,27 @@ def test_groups_are_read_from_the_folders_own_metadata(folder: Path) -> None:
     assert [image.group for image in images_in(folder, groups={"sled/1.webp": "b"})] == [None, None, "b"]
 
 
+def test_further_labels_are_read_from_the_folders_own_metadata(folder: Path) -> None:
+    plain = digest(folder)
+    (folder / "metadata.csv").write_text("file_name,labels\nbus/1.png,coach | van\nsled/1.webp,\n")
+    assert [image.labels for image in images_in(folder)] == [("coach", "van"), (), ()]
+    (folder / "metadata.jsonl").write_text(
+        '{"file_name": "bus/1.png", "labels": ["coach"]}\n{"file_name": "bus/2.JPG", "labels": []}\n'
+    )
+    found = images_in(folder)
+    assert [image.labels for image in found] == [("coach",), (), ()]
+    assert folder_digest(found) != plain
+    [batch] = Upload(found).batches()
+    assert [source.labels for source in batch] == [["coach"], [], []]
+
+
+@pytest.mark.parametrize("labels", ["3", "[3]", '{"a": "b"}'])
+def test_further_labels_that_are_no_names_are_refused(folder: Path, labels: str) -> None:
+    (folder / "metadata.jsonl").write_text(f'{{"file_name": "bus/1.png", "labels": {labels}}}\n')
+    with pytest.raises(InvalidRequest, match="'labels' has to be a list of names"):
+        images_in(folder)
+
+
 @pytest.mark.parametrize(
     "line", ["no json", "[]", '{"group": "a"}', '{"file_name": "bus/1.png", "group": 3}']
 )

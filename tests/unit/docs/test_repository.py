@@ -17,7 +17,7 @@ PACKAGES: list[str] = WHEEL["packages"]
 VAGUE = re.compile(r"(^|_)(utils?|helpers?|managers?|common|misc)($|_)")
 REFUSED_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".npy")
 MOST_LINES = 400
-MOST_WHEEL_BYTES = 5_740_000
+MOST_WHEEL_BYTES = 5_770_000
 """The pages' script, htmx, is 52 kB of them, the list of adjectives 66 kB, ImageNet-1k's hierarchy 31 kB,
 the operations on images 84 kB, preservation 43 kB and 27 kB in runs, spending 38 kB, the bit
 stream of a WebP 9 kB."""

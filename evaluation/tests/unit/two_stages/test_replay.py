@@ -15,7 +15,7 @@ from counterpose_core.contract.editor import ReconstructRequest, ReconstructResp
 from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BackendUnavailable, CounterposeError, PromptTooLong
-from counterpose_core.tasks import classification_of
+from counterpose_core.tasks import Truth, classification_of
 from counterpose_core.types import Estimate
 from counterpose_gateway.records.items import PlannedItem
 from evaluation.two_stages.bank import Bank, Outcome
@@ -46,7 +46,7 @@ class Workshop:
             for spec in specs:
                 request = ClassifyRequest(classifier=spec, images=[image], classes=classes)
                 answered = asyncio.run(self.run.services.classifiers.classify(request))
-                pair = classification_of(classes).scored(answered.outcomes[0].unwrap(), label)
+                pair = classification_of(classes).scored(answered.outcomes[0].unwrap(), Truth(label))
                 found.setdefault(image, {})[spec] = pair
         return found
 

@@ -121,11 +121,11 @@ def _new_row(name: str, ordinal: int, source: NewSource, *, occurrence: int) -> 
 
 
 def _restated(connection: Connection, name: str, source: NewSource, replaced: set[str]) -> bool:
-    """Give an image that the dataset has the group, the mask and the pair that it now comes with.
+    """Give an image that the dataset has the group, mask, pair and further labels that it now comes with.
 
     The mask that it had is added to ``replaced``.
     """
-    values = {"group": source.group, "mask": source.mask, "pair": source.pair}
+    values = {"group": source.group, "mask": source.mask, "pair": source.pair, "labels": source.labels}
     values = {column: value for column, value in values.items() if value is not None}
     if not values:
         return False
@@ -152,7 +152,7 @@ _READ_AT_ONCE = 5_000
 
 
 def digest_of(connection: Connection, name: str, classes: Sequence[str]) -> str:
-    """Return the digest over classes, ids of the sources and, if there are any, groups, masks and pairs.
+    """Return the digest over classes, ids of the sources and, if there are any, groups, labels, masks, pairs.
 
     It is that of `cache_key` with these inputs, because stored configurations hold such digests.
     """
@@ -168,6 +168,10 @@ def digest_of(connection: Connection, name: str, classes: Sequence[str]) -> str:
     if has_groups:
         feed(',"groups":')
         _feed_list(feed, _pages(connection, select(_sources.id, _sources.group).where(grouped)))
+    labelled = and_(mine, schema.LABELLED_SOURCES)
+    if connection.execute(select(_sources.id).where(labelled).limit(1)).first() is not None:
+        feed(',"labels":')
+        _feed_list(feed, _pages(connection, select(_sources.id, _sources.labels).where(labelled)))
     masked = and_(mine, schema.MASKED_SOURCES)
     if connection.execute(select(_sources.id).where(masked).limit(1)).first() is not None:
         feed(',"masks":')
@@ -228,11 +232,11 @@ def read_table(session: Session, key: str, most: int | None) -> SourceTable:
     reader = _SourcePages(session, key, n)
     ids, images = Texts.of_digests(n), Texts.of_digests(n)
     labels, groups = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
-    captioned = np.zeros(n, dtype=bool)
-    known_labels, known_groups = Codes(), Codes()
+    captioned, sets = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int32)
+    known_labels, known_groups, known_sets = Codes(), Codes(), Codes()
     columns = (
         _sources.id, _sources.image, _sources.label, _sources.group, _sources.caption.is_not(None),
-        _sources.mask, _sources.width, _sources.height,
+        _sources.mask, _sources.width, _sources.height, _sources.labels,
     )  # fmt: skip
     masks: Texts | None = None
     sides = set[int]()
@@ -245,11 +249,13 @@ def read_table(session: Session, key: str, most: int | None) -> SourceTable:
             masks = masks or Texts.of_digests(n)
             masks.values[found] = bytes.fromhex(row[5])
         sides.add(max(row[6], row[7]))
+        sets[found] = known_sets.code(row[8])
         found += 1
     return SourceTable(
         ids=ids, images=images, labels=labels, label_names=known_labels.names, captioned=captioned,
         details=reader, places=np.arange(found), groups=groups[:found], group_names=known_groups.names,
-        masks=masks, sides=frozenset(sides),
+        masks=masks, sides=frozenset(sides), sets=sets,
+        label_sets=[json.loads(each) for each in known_sets.names],
     )  # fmt: skip
 
 

@@ -200,9 +200,11 @@ def insert_items(connection: Connection, items: NewItems) -> None:
 
 
 def _plain(row: dict[str, object]) -> dict[str, object]:
-    instruction = row["instruction"]
+    documents = {
+        name: None if row[name] is None else json.dumps(row[name]) for name in ("instruction", "labels")
+    }
     texts = {name: storable(value) for name, value in row.items() if isinstance(value, str)}
-    return {**row, **texts, "instruction": None if instruction is None else json.dumps(instruction)}
+    return {**row, **texts, **documents}
 
 
 def new_run(session: Session, run_id: str, total: int, staged: bool) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def new_item(run_id: str, item: PlannedItem, *, stage: int = 1, first: int = 0) 
 
 LEASED_FIELDS = (
     "id", "item_key", "ordinal", "kind", "item_group", "source_image", "label", "edit_type", "slot",
-    "caption", "instruction", "fence",
+    "caption", "instruction", "labels", "fence",
 )  # fmt: skip
 
 
@@ -201,8 +201,9 @@ def dataset(row: RowMapping, imported: DatasetImport | None, tenant: str | None)
 
 def source(row: RowMapping | Mapping[str, Any]) -> Source:
     """Return the source of a row of ``sources``."""
-    pair = row["pair"]
-    return Source.model_validate({**row, "pair": None if pair is None else json.loads(pair)})
+    pair, labels = row["pair"], row["labels"]
+    documents = {"pair": None if pair is None else json.loads(pair), "labels": json.loads(labels or "[]")}
+    return Source.model_validate({**row, **documents})
 
 
 def tenant_of(connection: Connection) -> str | None:

@@ -59,6 +59,7 @@ GROUPED_SOURCES = text('"group" IS NOT NULL')
 MASKED_SOURCES = text("mask IS NOT NULL")
 
 PAIRED_SOURCES = text("pair IS NOT NULL")
+LABELLED_SOURCES = text("labels IS NOT NULL")
 
 OPEN_SHARDS = text("state IN ('pending', 'leased')")
 OPEN_IMPORTS = text("state IN ('listing', 'importing')")
@@ -99,12 +100,14 @@ sources = Table(
     Column("height", Integer, nullable=False),
     Column("mask", Line(64)),
     Column("pair", Prose),
+    Column("labels", Prose),
     UniqueConstraint("dataset", "ordinal"),
     # Partial: few datasets have groups, and the digest of every one asks for them.
     partial("sources_grouped", "dataset", "id", where=GROUPED_SOURCES),
     # Partial, too: whose blob it is, and whether anything names it, is asked of the mask alone.
     partial("sources_masked", "mask", where=MASKED_SOURCES),
     partial("sources_paired", "dataset", "id", where=PAIRED_SOURCES),
+    partial("sources_labelled", "dataset", "id", where=LABELLED_SOURCES),
 )
 
 imports = Table(
@@ -272,6 +275,7 @@ items = Table(
     Column("stage", Integer, nullable=False, server_default="1"),
     Column("caption", Prose),
     Column("instruction", JSON(none_as_null=True)),
+    Column("labels", JSON(none_as_null=True)),
     Column("state", Line(16), nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("fence", Integer, nullable=False),

@@ -128,6 +128,7 @@ def _planned(pairs: Sequence[FrozenPair]) -> Iterator[PlannedItem]:
             item_group=cache_key(chunk=places[pair.source] // _SOURCES_PER_CALL),
             source_image=pair.source if control is None else Recipe.parsed(control).source,
             label=pair.label,
+            labels=list(pair.labels) or None,
             slot=slot,
             instruction=told.model_dump(mode="json"),
         )

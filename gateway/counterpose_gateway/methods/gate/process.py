@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from counterpose_core.contract.gates import GateConfig, GateInstruction, GateResult
-from counterpose_core.tasks import Task, task_of
+from counterpose_core.tasks import Task, Truth, task_of
 from counterpose_gateway.records.items import LeasedGroup, LeasedItem, Recorder
 from counterpose_gateway.runs.attempt import OpenItems, finish_group
 from counterpose_gateway.runs.stores import Store
@@ -47,8 +47,8 @@ def _result(
     answers: Mapping[str, Answers], item: LeasedItem, pair: GateInstruction, task: Task
 ) -> GateResult:
     known = dict(answers)
-    after, missing = scored_answers(known, pair.image, item.label, task)
-    before, also = scored_answers(known, _before(item, pair), item.label, task)
+    after, missing = scored_answers(known, pair.image, Truth.of(item), task)
+    before, also = scored_answers(known, _before(item, pair), Truth.of(item), task)
     return GateResult(predictions=after, original_predictions=before, unanswered=also | missing)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from counterpose_core.contract.shift_benchmarks import ImageResult, ShiftBenchmarkConfig
 from counterpose_core.images.clip_metrics import Vectors, cosine
 from counterpose_core.shift_benchmark.shifts import BASE
-from counterpose_core.tasks import task_of
+from counterpose_core.tasks import Truth, task_of
 from counterpose_core.text.class_prompts import object_caption
 from counterpose_gateway.methods.shift_benchmark.cells import GENERATED, Cell
 from counterpose_gateway.methods.shift_benchmark.images import ImageDraft, Obtained, generate, prompts, search
@@ -74,7 +74,7 @@ async def predict(
     task = task_of(config.request.task, classes)
     for draft in drafts:
         with drops.on_error([draft.item]):
-            pairs, missing = scored_answers(answers, draft.image, draft.item.label, task)
+            pairs, missing = scored_answers(answers, draft.image, Truth(draft.item.label), task)
             update = {"predictions": pairs, "unanswered": missing}
             predicted.append(ImageDraft(draft.item, draft.result.model_copy(update=update)))
     return predicted, drops

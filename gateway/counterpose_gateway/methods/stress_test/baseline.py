@@ -27,7 +27,7 @@ from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.errors import BackendError, CounterposeError
 from counterpose_core.statistics.bootstrap import proportion
 from counterpose_core.statistics.coded import Flags
-from counterpose_core.tasks import Task, task_of
+from counterpose_core.tasks import Task, Truth, task_of
 from counterpose_gateway.records.source_table import SourceTable, TableSource
 from counterpose_gateway.runs.calls import together
 from counterpose_gateway.services.ports import Classifiers, Services
@@ -151,7 +151,7 @@ async def _answers(
     outcomes = (await services.classifiers.classify(request)).outcomes
     for source, outcome in zip(sources, outcomes, strict=True):
         try:
-            found.append(task.scored(outcome.unwrap(), source.label))
+            found.append(task.scored(outcome.unwrap(), Truth.of(source)))
         except CounterposeError as error:
             found.append(error)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from counterpose_core.commands import LEAST_ADAPTIVE
 from counterpose_core.contract.confirmation import ConfirmationPlan
@@ -10,6 +11,7 @@ from counterpose_core.contract.datasets import Dataset
 from counterpose_core.contract.stress_tests import StressTestCreate
 from counterpose_core.contract.transforms import TransformPlan
 from counterpose_core.errors import ClassMapMismatch
+from counterpose_core.text.near_names import did_you_mean
 from counterpose_gateway.methods.stress_test.summary.hypotheses import CLASSIFIERS
 from counterpose_gateway.records.source_table import SourceTable
 
@@ -32,6 +34,22 @@ def planning_notes(
     if confirmation is not None and confirmation.reason is not None:
         notes.append(f"no finding can be confirmed: {confirmation.reason}")
     return notes
+
+
+def require_classes(sources: SourceTable, classes: Sequence[str]) -> None:
+    """Refuse further labels that are no class of the dataset.
+
+    Raises:
+        ClassMapMismatch: there is one.
+    """
+    for labels in sources.label_sets:
+        for label in labels:
+            if label not in classes:
+                raise ClassMapMismatch(
+                    f"an image has the further label {label!r}{did_you_mean(label, classes)}, which is no "
+                    "class of the dataset; correct its labels, or create the dataset with all classes",
+                    pointer="/dataset",
+                )
 
 
 def severity_notes(plan: TransformPlan, images: int) -> list[str]:

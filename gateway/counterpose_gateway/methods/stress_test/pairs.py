@@ -40,6 +40,7 @@ def counterfactual_pairs(run: Run, context: RecordedRuns) -> Iterator[FrozenPair
                 unit=config.groups.get(item.item_group, item.item_group),
                 source=item.source_image,
                 image=item.result.image,
+                labels=tuple(item.labels or ()),
             )
 
 

@@ -30,6 +30,7 @@ from counterpose_gateway.methods.stress_test.baseline import measure_baseline
 from counterpose_gateway.methods.stress_test.groups import group_sources
 from counterpose_gateway.methods.stress_test.notes import (
     planning_notes,
+    require_classes,
     require_several_classes,
     severity_notes,
 )
@@ -180,7 +181,9 @@ async def prepare_stress_test(
     config = resolve(create, dataset=dataset, suite=suite, policy_words=policy_words)
     config = with_segmenter(config, grouped, suite.segmenter)
     division = await off_loop(grouped, divided, config, grouped)
+    require_classes(grouped, dataset.classes)
     known = {
+        "labelled": grouped.number_labelled(),
         "references": await off_loop(grouped, references_of, create.rule, grouped),
         "excluded": excluded,
         "confirmation": division.plan,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from counterpose_core.contract.runs import ItemResult
 from counterpose_core.contract.stress_tests import StressTestConfig
-from counterpose_core.tasks import task_of
+from counterpose_core.tasks import Truth, task_of
 from counterpose_gateway.methods.stress_test.screen.counterfactuals import make_counterfactuals
 from counterpose_gateway.methods.stress_test.screen.draws import by_noise
 from counterpose_gateway.methods.stress_test.screen.edits import Draft, reconstruct
@@ -106,14 +106,14 @@ async def predict(
         return predicted, drops
     # Each call includes the source, so that both predictions of a pair use the same weights.
     images = list(dict.fromkeys([subject.image, *(draft.image for draft in drafts)]))
-    config, label = subject.config, subject.label
+    config, truth = subject.config, Truth.of(subject.source)
     task = task_of(config.request.task, config.classes)
     answers = await classify_images(calls, config.request.classifiers, images, config.classes, spare=spare)
     # Not attributed to a single draft: without the source, no draft can be compared.
-    original, failed = scored_answers(answers, subject.image, label, task)
+    original, failed = scored_answers(answers, subject.image, truth, task)
     for draft in drafts:
         with drops.on_error([draft.item]):
-            pairs, missing = scored_answers(answers, draft.image, label, task)
+            pairs, missing = scored_answers(answers, draft.image, truth, task)
             unanswered = missing | failed
             update = {
                 "predictions": {spec: pair for spec, pair in pairs.items() if spec not in unanswered},

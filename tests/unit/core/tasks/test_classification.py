@@ -11,7 +11,14 @@ from counterpose_core.contract.classifiers import Prediction
 from counterpose_core.contract.scored import Scored
 from counterpose_core.contract.tasks import ClassificationTask
 from counterpose_core.errors import BadBackendOutput, InvalidRequest
-from counterpose_core.tasks import Classification, classification_of, figures_of, recorded_task, task_of
+from counterpose_core.tasks import (
+    Classification,
+    Truth,
+    classification_of,
+    figures_of,
+    recorded_task,
+    task_of,
+)
 
 CLASSES = ["plate", "sled", "boat", "kite", "fly", "bee", "bus"]
 
@@ -24,7 +31,7 @@ def predicted(*probabilities: float) -> Prediction:
 def scored(label: str, *probabilities: float, **acceptable: list[str]) -> Scored:
     """The answer as a run scores it whose classes accept others."""
     return Classification(ClassificationTask(acceptable=acceptable), CLASSES).scored(
-        predicted(*probabilities), label
+        predicted(*probabilities), Truth(label)
     )
 
 
@@ -71,7 +78,7 @@ def test_probabilities_may_sum_to_less_than_1() -> None:
 )
 def test_invalid_probabilities_are_bad_output(answer: Prediction) -> None:
     with pytest.raises(BadBackendOutput):
-        classification_of(CLASSES).scored(answer, "bus")
+        classification_of(CLASSES).scored(answer, Truth("bus"))
 
 
 def test_an_acceptable_class_is_as_right_and_scores_are_summed() -> None:
@@ -119,7 +126,8 @@ def test_figures_say_what_is_right() -> None:
     assert (plain.score, plain.hits, plain.rule) == ("p(true class)", ("acc@1", "acc@5"), "")
     several = figures_of(ClassificationTask(acceptable={"fly": ["bee"], "boat": ["kite", "sled"]}))
     assert several.score == "p(right classes)"
-    assert "images of boat may be answered by kite, sled, and those of 1 more class" in several.rule
+    assert "images of boat may be answered by kite, sled, those of 1 more class by theirs" in several.rule
+    assert "7 source images have further labels" in figures_of(ClassificationTask(), 7).rule
     assert (plain.score_of("fly"), several.score_of("fly")) == ("p(fly)", "p(right classes)")
 
 
@@ -130,3 +138,10 @@ def test_a_recorded_task_is_the_configurations_or_its_requests() -> None:
     assert recorded_task({"request": {}}) == recorded_task({}) == ClassificationTask()
     with pytest.raises(ValidationError):
         recorded_task({"task": {"name": "of another version"}})
+
+
+def test_a_label_of_the_image_is_as_right_as_its_class() -> None:
+    answer = predicted(0.05, 0.05, 0.05, 0.05, 0.3, 0.45, 0.05)
+    told = classification_of(CLASSES).scored(answer, Truth("fly", ("bee",)))
+    assert told.right
+    assert told.score == pytest.approx(0.75)

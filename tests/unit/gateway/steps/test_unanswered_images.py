@@ -9,7 +9,7 @@ import pytest
 from counterpose_core.contract.base import Outcome, Problem
 from counterpose_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
 from counterpose_core.errors import BackendUnavailable, BadBackendOutput, CounterposeError
-from counterpose_core.tasks import classification_of
+from counterpose_core.tasks import Truth, classification_of
 from counterpose_gateway.records.items import LeasedGroup
 from counterpose_gateway.runs.attempt import OpenItems
 from counterpose_gateway.steps.predictions import Answers, classify_images, scored_answers
@@ -45,7 +45,7 @@ async def asked(*away: str, spare: bool) -> tuple[dict[str, Answers], str]:
 
 async def test_a_classifier_that_is_down_spares_the_others_if_told_to() -> None:
     answers, image = await asked("leaning", spare=True)
-    pairs, missing = scored_answers(answers, image, "plate", classification_of(CLASSES))
+    pairs, missing = scored_answers(answers, image, Truth("plate"), classification_of(CLASSES))
     assert list(pairs) == ["steady"]
     assert missing == {"leaning": "leaning is away"}
 
@@ -78,8 +78,8 @@ async def test_a_failure_on_an_image_is_that_classifiers_alone(
         if isinstance(failure, CounterposeError)
         else Outcome(value=Prediction.model_construct(probabilities=failure, top=[], features=None))
     )
-    pairs, missing = scored_answers(answers, image, "plate", classification_of(CLASSES))
+    pairs, missing = scored_answers(answers, image, Truth("plate"), classification_of(CLASSES))
     assert (list(pairs), missing) == (["steady"], {"leaning": reason})
     answers["steady"] = answers["leaning"]
     with pytest.raises(BadBackendOutput):
-        scored_answers(answers, image, "plate", classification_of(CLASSES))
+        scored_answers(answers, image, Truth("plate"), classification_of(CLASSES))

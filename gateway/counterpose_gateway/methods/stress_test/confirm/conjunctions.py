@@ -259,6 +259,7 @@ def _items_of(
                     edit_type=conditions[part == "second"].edit_type,
                     slot=each.slot,
                     caption=source.caption,
+                    labels=source.labels,
                     instruction=instruction.model_dump(mode="json"),
                 )
             )

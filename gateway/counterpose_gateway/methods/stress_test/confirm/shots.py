@@ -114,6 +114,7 @@ def _item(keys: _Keys, showing: Showing, shot: Shot | None, ordinal: int) -> Pla
         # The seed of a placebo's wording depends on its slot.
         slot=(showing.draw or 0) if shot is None else shot.wanted.slot,
         caption=source.caption,
+        labels=source.labels,
         instruction=asked.model_dump(mode="json"),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -30,7 +30,8 @@ class Observation:
 
     ``removed`` and ``added`` are the changed words as written in their captions. ``unit`` is the group of its
     source, or the source where it stands alone: what estimates and tests count. ``drawn`` is the image of a
-    draw that no seed tells from others, ``mask`` its source's own, of a run that has a region.
+    draw that no seed tells from others, ``mask`` its source's own, of a run that has a region; ``labels`` its
+    source's further labels.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Observation:
     unit: str
     drawn: str = ""
     mask: str | None = None
+    labels: Sequence[str] | None = None
 
     @property
     def done(self) -> bool:

@@ -72,6 +72,7 @@ def _item(
         edit_type=edit_type,
         slot=slot,
         caption=source.caption,
+        labels=source.labels,
         instruction=told_mask(config, source),
     )
 
@@ -96,6 +97,7 @@ def plan_captions(
             source_image=source.image,
             label=source.label,
             caption=source.caption,
+            labels=source.labels,
             instruction=told_mask(config, source),
         )
 

@@ -54,7 +54,7 @@ def summarize_interventions(
             found[slot],
             hypotheses,
             estimator,
-            figures_of(config.request.task).score,
+            figures_of(config.request.task, config.labelled).score,
         )
         for slot, intervention in enumerate(chosen)
     ]

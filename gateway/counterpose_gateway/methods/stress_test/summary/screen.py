@@ -131,4 +131,5 @@ def _captioned(item: RecordedItem, groups: Mapping[str, str]) -> Observation:
         instruction=None,
         unit=groups.get(item.item_group, item.item_group),
         mask=(item.instruction or {}).get("mask"),
+        labels=item.labels,
     )

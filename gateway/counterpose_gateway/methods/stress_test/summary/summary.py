@@ -89,7 +89,7 @@ def summarize(
         return [Evidence.of(columns, spec) for spec in config.request.classifiers]
 
     models = summarize_models(seen(), config, estimator)
-    figures = figures_of(config.request.task)
+    figures = figures_of(config.request.task, config.labelled)
     insights = find_insights(seen(), estimator, figures)
     interventions = summarize_interventions(columns, seen(), config, estimator)
     counts = ends_of(_counted(columns, "state"))

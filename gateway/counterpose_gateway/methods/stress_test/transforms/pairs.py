@@ -42,6 +42,7 @@ def operation_pairs(
                 unit=groups.get(item.item_group, item.item_group),
                 source=control.recipe,
                 image=each.recipe,
+                labels=tuple(item.labels or ()),
             )
 
 

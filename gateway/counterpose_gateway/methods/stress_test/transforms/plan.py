@@ -244,6 +244,7 @@ def transform_items(
             source_image=source.image,
             label=source.label,
             caption=source.caption,
+            labels=source.labels,
             instruction=materials.of(source).instruction,
         )
 

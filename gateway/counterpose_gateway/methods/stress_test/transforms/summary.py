@@ -119,7 +119,7 @@ def summarize_operations(
     told = told if severity is None else with_severity(told, severity, estimator)
     verdicts = [_verdict(name, told.figures, tests[name]) for name in _worst_first(config, told.figures)]
     return StressTestSummary(
-        task=figures_of(config.request.task),
+        task=figures_of(config.request.task, config.labelled),
         run_id=run.id,
         dataset=run.dataset,
         seed=config.request.seed,

@@ -102,7 +102,7 @@ def test_images_tell_draws_apart_only_where_no_seed_does(
     only(monkeypatch, captions=True, seeded=is_seeded)
     item = RecordedItem(
         id="run.0", state="done", kind="confirmation", item_group="s", source_image="1" * 64, label="boat",
-        edit_type="object", slot=0, stage=2, reason=None, code=None,
+        edit_type="object", slot=0, stage=2, reason=None, code=None, labels=None,
         instruction={"draw": 2, "classifiers": []},
         result={"image": "0" * 64, "caption": "a boat", "preset": {"steps": 3}},
     )  # fmt: skip
@@ -113,7 +113,7 @@ def test_images_tell_draws_apart_only_where_no_seed_does(
 def test_a_seed_that_a_server_took_tells_its_draws_apart(seed: int | None, image: str) -> None:
     item = RecordedItem(
         id="run.0", state="done", kind="confirmation", item_group="s", source_image="1" * 64, label="boat",
-        edit_type="object", slot=0, stage=2, reason=None, code=None,
+        edit_type="object", slot=0, stage=2, reason=None, code=None, labels=None,
         instruction={"draw": 2, "classifiers": []},
         result={
             "image": "0" * 64, "caption": "a boat", "preset": {"backend": "images-api"},

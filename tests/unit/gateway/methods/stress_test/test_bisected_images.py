@@ -51,7 +51,7 @@ async def bisected(*, spare: bool) -> ImageAnswers:
         classes=list(CLASSES),
         request=SimpleNamespace(classifiers=SPECS, task=CLASSIFICATION),
     )
-    item: Any = SimpleNamespace(label="plate")
+    item: Any = SimpleNamespace(label="plate", labels=None)
     asked = ImageAnswers(calls, config, item, spare)
     await asked.ask(dict.fromkeys(SPECS, (Recipe(image),)))
     await asked.bisect({"rotation": [Recipe(image, "rotation", level) for level in range(1, 6)]})

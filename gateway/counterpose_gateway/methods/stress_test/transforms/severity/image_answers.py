@@ -15,7 +15,7 @@ from counterpose_core.contract.stress_tests import StressTestConfig
 from counterpose_core.errors import BackendError, CounterposeError
 from counterpose_core.stress_test.severity.draw import Share, share_of
 from counterpose_core.stress_test.severity.failure_points import next_level
-from counterpose_core.tasks import task_of
+from counterpose_core.tasks import Truth, task_of
 from counterpose_gateway.records.items import LeasedItem
 from counterpose_gateway.runs.calls import Calls, together
 from counterpose_gateway.runs.seeds import derive_seed
@@ -157,7 +157,7 @@ class ImageAnswers:
                     pixels.add(outcome.value.pixels)
                 try:
                     task = task_of(self.config.request.task, classes_of(self.config, name))
-                    pairs[name] = task.scored(outcome.unwrap(), self.item.label)
+                    pairs[name] = task.scored(outcome.unwrap(), Truth.of(self.item))
                 except CounterposeError as error:
                     missing[name] = error.detail
                     if recipe == self.control and len(missing) == len(answers):

@@ -52,5 +52,6 @@ def _items(run: Run, answers: SeverityAnswers, items: Iterable[RecordedItem]) ->
                 source_image=item.source_image,
                 label=item.label,
                 caption=caption,
+                labels=item.labels,
                 instruction={**(item.instruction or {}), "levels": levels},
             )

@@ -1,6 +1,6 @@
 """Note beside each run how many items it has, in a column and in a table of its own.
 
-Revision ID: 0107
+Revision ID: 0108
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0107"
-down_revision = "0106"
+revision = "0108"
+down_revision = "0107"
 
 
 def upgrade() -> None:
