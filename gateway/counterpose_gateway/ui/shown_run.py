@@ -129,7 +129,8 @@ class ShownRun:
         """Name of the score of one class's images, as the run's task has it."""
         # A run of another version may have a task that this one lacks.
         with suppress(ValidationError):
-            return figures_of(recorded_task(self.run.resolved_config)).score_of(label)
+            config = self.run.resolved_config
+            return figures_of(recorded_task(config), config.get("labelled", 0)).score_of(label)
         return "the score"
 
     @property
