@@ -120,6 +120,20 @@ async def test_each_call_of_planning_is_checked_by_what_the_ones_before_took(ser
     assert told["services"] == {"editor": ONE.times(3).model_dump()}
 
 
+async def test_a_measurement_of_descriptions_keeps_to_the_budget_of_its_hunt(served: Served) -> None:
+    gateway, server = served
+    hunt = await start(gateway, "bug-hunts", HUNT | {"labels": ["plate"], "spending": {"images": 1}})
+    await gateway.http.post(f"/v1/runs/{hunt}/cancel")
+    asked = {"descriptions": ["a plate in the snow"]}
+    refused = await gateway.http.post(f"/v1/runs/{hunt}/descriptions", json=asked)
+    assert (refused.status_code, refused.json()["code"]) == (409, "budget-spent"), refused.text
+    assert "its budget of 1 image (1 were asked for" in refused.json()["detail"]
+    # The request has no budget to point to.
+    assert "/spending" not in refused.text
+    assert len(gateway.ledger.runs.page().runs) == 1
+    assert len(server.asked) == 2
+
+
 async def test_a_key_whose_request_comes_twice_has_one_account_of_both(served: Served) -> None:
     gateway, server = served
     both = [gateway.http.post("/v1/bug-hunts", json=HUNT, headers={"idempotency-key": "k"}) for _ in range(2)]

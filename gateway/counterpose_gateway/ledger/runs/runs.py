@@ -102,10 +102,14 @@ class Runs:
             known = None if idempotency_key is None else self.for_key(idempotency_key, fingerprint)
             if known is None:
                 raise
-            with self._session.writing() as connection:
-                rows.locked_counters(connection, known)
-                add_calls(connection, known, calls or {})
-            return self.get(known)
+            return self._with_calls(known, calls or {})
+
+    def _with_calls(self, run_id: str, calls: CallsOfAccount) -> Run:
+        """Add what another planning of a run has asked for, and return the run."""
+        with self._session.writing() as connection:
+            rows.locked_counters(connection, run_id)
+            add_calls(connection, run_id, calls)
+        return self.get(run_id)
 
     def _more_to_plan(self, plan_sources: Mapping[str, int]) -> dict[str, Any]:
         return {
