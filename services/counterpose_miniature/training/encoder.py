@@ -30,10 +30,11 @@ def train(context: StageContext, log: logging.Logger) -> dict[str, Any]:
     """Train on the generator's scenes, save the folder, and measure it on validation scenes."""
     folder = context.out / FOLDER
     save_half(trained(context, log), folder)
-    BitImageProcessor(
-        do_resize=True, size={"height": 64, "width": 64}, do_center_crop=False, do_convert_rgb=False,
-        image_mean=[_MEAN] * 3, image_std=[_STD] * 3,
-    ).save_pretrained(folder)  # fmt: skip
+    square = {"height": 64, "width": 64}
+    processor = BitImageProcessor(
+        size=square, do_center_crop=False, image_mean=[_MEAN] * 3, image_std=[_STD] * 3
+    )
+    processor.save_pretrained(folder)
     figures = measured(folder, per_class=1 if context.smoke else 20)
     write_encoder_card(folder, figures)
     return {name: figure.model_dump() for name, figure in figures.items()}
@@ -46,7 +47,7 @@ def trained(context: StageContext, log: logging.Logger) -> ResNetModel:
     rendered.ensure(context.threads)
     images, masks = rendered.load()
     torch.manual_seed(context.seed)
-    model = nn.ModuleDict({"body": _body(), "head": _head()}).to(memory_format=torch.channels_last)
+    model = nn.ModuleDict({"body": _body(), "head": _head()})
 
     def loss(step: int) -> Tensor:
         generator = step_generator(context.seed, step)
@@ -71,9 +72,11 @@ def contrast(vectors: Tensor) -> Tensor:
 
 
 def _body() -> ResNetModel:
-    return ResNetModel(
+    model = ResNetModel(
         ResNetConfig(embedding_size=24, hidden_sizes=[48, 96, _WIDTH], depths=[1, 1, 1], layer_type="basic")
     )
+    # A third faster on a CPU.
+    return model.to(memory_format=torch.channels_last)
 
 
 def _head() -> nn.Module:
