@@ -97,10 +97,8 @@ def test_a_view_that_is_nearest_to_its_twin_loses_least() -> None:
 
 @pytest.mark.floats
 def test_the_suite_s_judge_tells_rendered_classes_apart(tmp_path: Path) -> None:
-    answers = judged(WEIGHTS, BlobStore((tmp_path / "store").as_uri()), 10)
-    for own, least in ((True, 0.75), (False, 0.85)):
-        right = [
-            (answer.verdict == "yes") == own for label, shown, answer in answers if (label == shown) == own
-        ]
-        assert len(right) == 80
-        assert sum(right) / len(right) >= least
+    answers = judged(WEIGHTS, BlobStore((tmp_path / "store").as_uri()), 4)
+    for own in (True, False):
+        said = [answer.verdict == "yes" for label, shown, answer in answers if (label == shown) == own]
+        assert len(said) == 32
+        assert sum(verdict == own for verdict in said) >= 29
