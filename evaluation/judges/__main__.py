@@ -2,9 +2,9 @@
 
     python -m evaluation.judges [--scenes 600] [--state FOLDER] [--out FILE]
 
-A rendering server obeys half of the edits, and ignores or overdoes the others. CLIP's gate and a captioner
-judge its images; scripted judges, whose rows are headed "simulation of the rule", turn the truth round at a
-stated rate. What is said of a scene is kept, and a run that was ended goes on.
+A rendering server obeys half of the edits, and ignores or overdoes the others. CLIP's gate, a captioner
+and the suite's encoder judge its images; scripted judges, whose rows are headed "simulation of the rule",
+turn the truth round at a stated rate. What is said of a scene is kept, and a run that was ended goes on.
 """
 
 from __future__ import annotations

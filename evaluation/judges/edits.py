@@ -16,6 +16,8 @@ from counterpose_miniature.world.scene import ATTRIBUTES, VALUES, Scene
 
 FIRST_SCENE = 6_000_000
 """No other measurement edits these development scenes."""
+FIRST_REFERENCE = 6_500_000
+"""From here on come those that stand for their classes."""
 _WRONG = ("ignored", "another value", "something else too", "another object")
 FAULTS: Mapping[str, float] = {"obeyed": 0.5, **dict.fromkeys(_WRONG, 0.125)}
 """What the server does with an edit, and how often."""
@@ -41,6 +43,7 @@ class Row:
     direction: float
     contrast: float
     captioner: Verdict
+    encoder: Verdict
 
 
 def served(scene: Scene, edit: Edit, generator: np.random.Generator) -> tuple[str, Image] | None:

@@ -121,12 +121,15 @@ def noticed(rows: Sequence[Row], rate: float, labels: int, seed: int) -> dict[st
 
 
 def figures(rows: Sequence[Row], seed: int) -> dict[str, Any]:
-    """Return every figure; the captioner is calibrated on the edits of one half of the scenes."""
+    """Return every figure; each judge is calibrated on the edits of one half of the scenes."""
     generator = np.random.default_rng(seed)
     half = [row for row in rows if row.source % 2 == 0]
     test = [row for row in rows if row.source % 2 == 1]
     told = [row.captioner for row in test]
+    near = [row.encoder for row in test]
     real = [Arm("CLIP and a captioner", keep, [told]) for keep in (1, 2)]
+    real += [Arm("CLIP and an encoder", 2, [near])]
+    real += [Arm("CLIP, a captioner and an encoder", keep, [told, near]) for keep in (2, 3)]
     simulated = list[Arm]()
     for rate in RATES:
         pair = [scripted(test, rate, generator) for _ in range(2)]
@@ -135,11 +138,17 @@ def figures(rows: Sequence[Row], seed: int) -> dict[str, Any]:
     simulated += [Arm("two judges that err in 10%, on the same third", keep, pair) for keep in (2, 3)]
     liar = scripted(test, 0.2, generator)
     simulated.append(Arm("a captioner and a judge that errs in 20%", 2, [told, liar]))
-    judges = {"clip": [_clip(row) for row in half], "captioner": [row.captioner for row in half]}
+    judges = {
+        "clip": [_clip(row) for row in half],
+        "captioner": [row.captioner for row in half],
+        "encoder": [row.encoder for row in half],
+    }
     return {
         "edits": len(test),
         "scenes": len({row.source for row in test}),
-        "faults": _faults(test, judges={"clip": [_clip(row) for row in test], "captioner": told}),
+        "faults": _faults(
+            test, judges={"clip": [_clip(row) for row in test], "captioner": told, "encoder": near}
+        ),
         "clip alone": compared(test, Arm("CLIP alone", 1), seed),
         "judges": [compared(test, arm, seed) for arm in real],
         SIMULATED: [compared(test, arm, seed) for arm in simulated],

@@ -23,6 +23,7 @@ STAGES: dict[str, str] = {
     "language": "counterpose_miniature.training.language",
     "perturber": "counterpose_miniature.training.perturber",
     "segmenter": "counterpose_miniature.training.segmenter",
+    "encoder": "counterpose_miniature.training.encoder",
 }
 _WEIGHTS = Path(__file__).parents[1] / "suite" / "weights"
 

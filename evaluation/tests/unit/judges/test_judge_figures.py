@@ -21,6 +21,7 @@ def row(number: int, *, right: bool, failed: GateReason | None = None, direction
         direction=direction,
         contrast=float(number),
         captioner="yes",
+        encoder="yes",
     )
 
 
@@ -74,7 +75,11 @@ def test_a_judge_that_lies_a_fifth_of_the_time_is_noticed_and_one_that_does_not_
 
 def test_the_rows_of_scripted_judges_are_headed_as_what_they_are() -> None:
     told = figures(ROWS, seed=3)
-    assert {one["arm"] for one in told["judges"]} == {"CLIP and a captioner"}
+    assert {one["arm"] for one in told["judges"]} == {
+        "CLIP and a captioner",
+        "CLIP and an encoder",
+        "CLIP, a captioner and an encoder",
+    }
     assert len(told["simulation of the rule"]) == 9
     assert told["edits"] + sum(one.source % 2 == 0 for one in ROWS) == len(ROWS)
 

@@ -25,6 +25,7 @@ FILES = (
     "scorer/clip/open_clip_model.safetensors",
     "scorer/sentence/model.safetensors",
     "scorer/masked-lm/model.safetensors",
+    "scorer/encoder/model.safetensors",
 )
 """The folders that the miniature suite's services need to start."""
 
