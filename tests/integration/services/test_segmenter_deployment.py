@@ -16,7 +16,7 @@ from fakes.engines import FakeScorer
 from integration.services.test_deployments import IMAGE, application, client, scorer, settings
 
 
-@pytest.mark.parametrize(("base", "behind"), [("miniature", ["segmenter"]), ("photographs", [])])
+@pytest.mark.parametrize(("base", "behind"), [("miniature", ["segmenter", "encoder"]), ("photographs", [])])
 def test_a_suite_s_segmenter_has_replicas_of_its_own_beside_a_scorer_and_else_answers_alone(
     tmp_path: Path, base: str, behind: list[str]
 ) -> None:
