@@ -102,6 +102,10 @@ def test_an_image_passes_through_all_five_services(services: Services) -> None:
     item = {"original": image, "edited": made, "caption": CAPTION, "edited_caption": EDITED}
     (scores,) = values(services.post("/scorer/v1/score", items=[item]))
     assert -1 <= scores["direction"] <= 1
+    compared = {"plate": [services.image(1)], "bus": [services.image(2)]}
+    asked = {"judge": "encoder", "items": [item | {"label": "bus"}], "references": compared}
+    (judgement,) = values(services.post("/scorer/v1/judge", **asked))
+    assert judgement["verdict"] in ("yes", "no")
     for classifier in ("unbiased-resnet", "zero-shot-clip"):
         question = {
             "classifier": classifier,
