@@ -43,7 +43,6 @@ from counterpose_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from counterpose_gateway.methods.stress_test.estimate import estimate
 from counterpose_gateway.methods.stress_test.method import STRESS_TEST
 from counterpose_gateway.methods.stress_test.proof import finding_history, start_proof
-from counterpose_gateway.records.spending import Allotment
 from counterpose_gateway.routes.context import IN_DIGITS, Context, IdempotencyKey, RunId, Submitting
 from counterpose_gateway.runs.method import AnyMethod
 from counterpose_gateway.runs.plan_account import PlanAccount
@@ -207,7 +206,5 @@ async def estimate_stress_test(body: StressTestQuestion, context: Context) -> St
     Each classifier is shown up to 64 of the images, and the suite's models the first eight.
     """
     require_services(STRESS_TEST, context.suite)
-    # Nobody is asked for more than the run that is asked about might be.
-    limits = None if body.spending is None else Allotment.of(body.spending, context.suite)
-    with PlanAccount(limits).kept():
+    with PlanAccount.of(body.spending, context.suite).kept():
         return await estimate(body, context)

@@ -6,8 +6,10 @@ import secrets
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Self
 
-from counterpose_core.contract.spending import Spent
+from counterpose_core.contract.spending import SpendingLimits, Spent
+from counterpose_core.suite import Suite
 from counterpose_gateway.records.spending import Allotment, CallsOfAccount
 from counterpose_gateway.services.calls import PLANNING
 
@@ -21,6 +23,11 @@ class PlanAccount:
     def __init__(self, limits: Allotment | None, pointer: str | None = "/spending") -> None:
         self._limits, self._pointer = limits or Allotment(), pointer
         self.calls: CallsOfAccount = {}
+
+    @classmethod
+    def of(cls, limits: SpendingLimits | None, suite: Suite) -> Self:
+        """Return that of a question: nobody is asked for more than the run that it is about might be."""
+        return cls(None if limits is None else Allotment.of(limits, suite))
 
     @contextmanager
     def kept(self) -> Iterator[None]:

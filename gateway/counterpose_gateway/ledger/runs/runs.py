@@ -102,7 +102,7 @@ class Runs:
             known = None if idempotency_key is None else self.for_key(idempotency_key, fingerprint)
             if known is None:
                 raise
-            return self._with_calls(known, calls or {})
+            return self._with_calls(known, calls) if calls else self.get(known)
 
     def _with_calls(self, run_id: str, calls: CallsOfAccount) -> Run:
         """Add what another planning of a run has asked for, and return the run."""
