@@ -41,6 +41,8 @@ DATASETS: Choices = {
     "SourceUpload.outline": None,
     # What was changed is plain words.
     "SourceUpload.pair": None,
+    # Another one than the label.
+    "SourceUpload.labels": None,
     "DatasetRegistration.name": {"type": "string", "pattern": "^taken-[0-9a-f]{16}$"},
 }
 STRESS_TESTS: Choices = {
@@ -50,6 +52,8 @@ STRESS_TESTS: Choices = {
     "StressTestCreate.max_edits_per_image": {"enum": [1, 2]},
     "StressTestCreate.lance_r_edits_per_image": {"enum": [0, 1]},
     "StressTestCreate.functions": None,
+    # Classes of the dataset by class, which no schema can say.
+    "StressTestCreate.task": None,
     # Faults that are refused are measured, and some are told of edits with a region alone.
     "StressTestCreate.preservation": {"enum": ["served", "all"]},
     "StressTestCreate.refused_faults": {"enum": ["moved", "scaled"]},
@@ -70,6 +74,7 @@ STRESS_TESTS: Choices = {
 }
 INTERFACES: Choices = {
     "ShiftBenchmarkCreate.functions": None,
+    "ShiftBenchmarkCreate.task": None,
     "ShiftBenchmarkCreate.spending": None,
     "ShiftBenchmarkCreate.class_shifts": None,
     "ShiftBenchmarkCreate.scraped": None,

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, FiniteFloat
 
 from counterpose_core.contract.base import DISTINCT, ClientBody, ListBody, Problem, ResponseBody
+from counterpose_core.contract.tokens import ClassName
 from counterpose_core.text_form import TextForm
 from counterpose_core.types import BlobRef, PortableName
 
@@ -76,7 +77,9 @@ class SourceUpload(ClientBody):
     everywhere."""
     outline: Outline | None = None
     """Polygons around the object in the place of a mask, or null for none."""
-    labels: list[str] = Field(default=[], max_length=1000, exclude_if=lambda labels: not labels)
+    labels: list[ClassName] = Field(
+        default=[], max_length=1000, exclude_if=lambda labels: not labels, json_schema_extra=DISTINCT
+    )
     """Further labels of the image, for tasks that know several: for a classification as right as `label`."""
     pair: Pairing | None = None
     """What the image was made of, of a dataset of pairs; null for an image of its own."""

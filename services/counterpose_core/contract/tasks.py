@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
@@ -27,7 +27,7 @@ class ClassificationTask(TaskSettings):
 
     name: Literal["classification"] = "classification"
     """Name of the task."""
-    acceptable: dict[ClassName, list[ClassName]] = Field(
+    acceptable: dict[ClassName, Annotated[list[ClassName], Field(min_length=1)]] = Field(
         default={}, max_length=10_000, exclude_if=lambda labels: not labels
     )
     """For a class of the dataset, the classes that are as right for its images, such as synonyms or parents:
@@ -38,10 +38,6 @@ class ClassificationTask(TaskSettings):
     @classmethod
     def _names_other_classes(cls, acceptable: dict[str, list[str]]) -> dict[str, list[str]]:
         for label, others in acceptable.items():
-            if not others:
-                raise ValueError(
-                    f"no class is named that is acceptable for {label!r}; name one, or leave it out"
-                )
             if label in others:
                 raise ValueError(
                     f"{label!r} is acceptable for its own images anyway; leave it out of its list"
