@@ -220,9 +220,9 @@ class Evidence:
 
     @cached_property
     def _reconstructed(self) -> Floats:
-        p_true = np.full(len(self.edits.columns.names["source"].names), math.nan)
-        p_true[self.reconstructions.source] = self.reconstructions.after
-        return p_true
+        scores = np.full(len(self.edits.columns.names["source"].names), math.nan)
+        scores[self.reconstructions.source] = self.reconstructions.after
+        return scores
 
 
 def _changes(edits: Shots) -> tuple[Ints, list[Change]]:
